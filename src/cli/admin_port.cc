@@ -70,8 +70,9 @@ base::Result<std::string> read_token(const AdminFlags& flags, const config::Comm
     text = variable(io, "SLUICE_ADMIN_TOKEN");
     if (text.empty()) return text;
   }
-  config::Config read;
-  config::set_admin_token(text, origin, {}, read, diagnostics);
+  std::string token;
+  config::AdminToken::read(
+      {.key = {}, .text = text, .origin = origin, .place = {}, .diagnostics = diagnostics}, token);
   if (diagnostics.empty()) return text;
   return base::Problem{origin + ": " + diagnostics.front().message + "; " +
                        diagnostics.front().remedy};

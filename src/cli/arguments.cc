@@ -195,58 +195,77 @@ int Arguments::misused(const std::string& problem, config::CommandIo& io) const 
   return config::exit_usage;
 }
 
+namespace {
+
+// Adds the flags of the settings for whose owner `has` holds.
+template <class Has>
+void add_flags(Arguments& arguments, config::Flags& flags, Has&& has) {
+  config::Config config;
+  config::each_outside(config::table_of(config), [&](const config::Entry& entry) {
+    const config::About& about = entry.about;
+    if (!about.flag.empty() && has(entry.owner)) add_setting_flag(arguments, flags, about);
+  });
+}
+
+// "  SLUICE_WORKERS, SLUICE_CONNECTIONS   as the flags of these names", and a line for each
+// variable without a flag.
+template <class Has>
+std::string environment_help(Has&& has) {
+  constexpr size_t columns = 88;
+  std::string names, more, line;
+  config::Config config;
+  config::each_outside(config::table_of(config), [&](const config::Entry& entry) {
+    const config::About& about = entry.about;
+    if (about.variable.empty() || !has(entry.owner)) return;
+    if (about.flag.empty()) {
+      more.append("  ").append(about.variable).append("   ").append(about.help) += '\n';
+      return;
+    }
+    if (line.size() + about.variable.size() > columns) {
+      names += line + ",\n";
+      line.clear();
+    }
+    line.append(line.empty() ? "  " : ", ").append(about.variable);
+  });
+  if (!line.empty()) names += line + "   as the flags of these names\n";
+  return names + more;
+}
+
+}  // namespace
+
+void add_setting_flag(Arguments& arguments, config::Flags& flags, const config::About& about,
+                      std::string_view help) {
+  std::optional<std::string>& given = flags.given[about.flag];
+  const std::string text(help.empty() ? about.help : help);
+  if (about.type.empty())
+    arguments.add_flag(std::string(about.flag), given, text);
+  else
+    arguments.add_option(std::string(about.flag), given, text, std::string(about.type));
+}
+
 void add_server_flags(Arguments& arguments, config::Flags& flags) {
-  arguments.add_option("--workers", flags.workers, "Threads that serve: auto, or a number", "N");
-  arguments.add_option("--connections", flags.connections,
-                       "Clients served at a time; more are refused", "N");
-  arguments.add_option("--memory", flags.memory, "Bound of the counter table, as 64MiB or 2GiB",
-                       "SIZE");
-  arguments.add_option("--data", flags.data,
-                       "Keep counters in this folder, so that they survive; made if missing",
-                       "DIR");
-  arguments.add_option("--durability", flags.durability,
-                       "none, interval (a kill may forget the last 200 ms), or always (what was\n"
-                       "answered is never forgotten); with --data, default interval",
-                       "none|interval|always");
-  arguments.add_option("--redis", flags.redis,
-                       "Keep counters in this Redis, shared with all servers that do so",
-                       "HOST:PORT");
-  arguments.add_option("--redis-cluster", flags.redis_cluster,
-                       "The same in a Redis Cluster: some of its nodes, apart by commas",
-                       "HOST:PORT");
-  arguments.add_option("--redis-username", flags.redis_username, "Its user, where it wants one",
-                       "NAME");
-  arguments.add_option("--redis-password-file", flags.redis_password_file,
-                       "The file that holds its password", "FILE");
-  arguments.add_flag("--redis-tls", flags.redis_tls, "Reach it by TLS");
-  arguments.add_option("--log-level", flags.log_level, "The least severe messages that are logged",
-                       "trace|debug|info|warn|error|off");
-  arguments.add_option("--log-format", flags.log_format, "text, or json: an object a line",
-                       "text|json");
-  arguments.add_option("--admin", flags.admin,
-                       "Where the admin port listens, as 127.0.0.1:8380, or the path of a socket;\n"
-                       "off: nowhere. By default a command without a port for it makes a socket\n"
-                       "in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR, /run/sluice, /tmp/sluice-UID or\n"
-                       "the folder of the counters",
-                       "ADDRESS");
-  arguments.add_option("--unmatched", flags.unmatched,
-                       "What a request is answered that no rule applies to: allow, deny or error;\n"
-                       "by default what the protocol's original answers",
-                       "allow|deny|error");
+  add_flags(arguments, flags, [](const auto* owner) { return owner == nullptr; });
   arguments.add_flag("--print-config", flags.print,
                      "Print the settings that result, and where each comes from; then end");
 }
 
 void add_settings_flags(Arguments& arguments, const protocol::SettingsFormat& settings,
                         config::Flags& flags) {
-  for (const protocol::SettingsFlag& one : settings.flags)
-    arguments.add_option(std::string(one.flag), flags.own[one.flag], std::string(one.help),
-                         std::string(one.type_name));
+  add_flags(arguments, flags, [&](const auto* owner) { return owner == &settings; });
 }
 
 void add_settings_flags(Arguments& arguments, config::Flags& flags) {
-  for (const protocol::Description* protocol : protocol::all())
-    if (protocol->settings != nullptr) add_settings_flags(arguments, *protocol->settings, flags);
+  add_flags(arguments, flags, [](const auto* owner) { return owner != nullptr; });
+}
+
+std::string server_environment_help() {
+  return environment_help([](const auto* owner) { return owner == nullptr; });
+}
+std::string settings_environment_help(const protocol::SettingsFormat& settings) {
+  return environment_help([&](const auto* owner) { return owner == &settings; });
+}
+std::string settings_environment_help() {
+  return environment_help([](const auto* owner) { return owner != nullptr; });
 }
 
 void add_file_flags(Arguments& arguments, FileFlags& flags) {
@@ -273,28 +292,6 @@ std::string unknown_kind(const std::string& as) {
 
 void add_policy_flag(Arguments& arguments, const protocol::PolicyFlag& flag, bool& given) {
   arguments.add_flag(std::string(flag.flag), given, std::string(flag.help));
-}
-
-const char* const server_environment_help =
-    "  SLUICE_WORKERS, SLUICE_CONNECTIONS, SLUICE_MEMORY, SLUICE_DATA, SLUICE_DURABILITY,\n"
-    "  SLUICE_REDIS, SLUICE_REDIS_CLUSTER, SLUICE_REDIS_USERNAME, SLUICE_REDIS_PASSWORD_FILE,\n"
-    "  SLUICE_LOG_LEVEL, SLUICE_LOG_FORMAT, SLUICE_ADMIN   as the flags of these names\n"
-    "  SLUICE_REDIS_PASSWORD, SLUICE_REDIS_TLS=true   its password, in place of a file; TLS\n"
-    "  SLUICE_ADMIN_TOKEN, SLUICE_ADMIN_TOKEN_FILE   what requests to the admin port have to\n"
-    "                 show, or the file that holds it\n";
-
-std::string settings_environment_help(const protocol::SettingsFormat& settings) {
-  std::string text;
-  for (const protocol::SettingsFlag& one : settings.flags)
-    text += "  " + std::string(one.variable) + "   as " + std::string(one.flag) + "\n";
-  return text;
-}
-
-std::string settings_environment_help() {
-  std::string text;
-  for (const protocol::Description* protocol : protocol::all())
-    if (protocol->settings != nullptr) text += settings_environment_help(*protocol->settings);
-  return text;
 }
 
 std::string exit_help(const ExitStatus& status) {

@@ -98,8 +98,10 @@ std::optional<CommandDefinition> definition_of(const std::function<void()>& run)
 // "; did you mean `x`?", or "" if no known word is similar.
 std::string did_you_mean(std::string_view word, const std::vector<std::string_view>& known);
 
-// Adds the options that every serving command has: --workers, --connections, --memory, --data,
-// --durability, --redis and those that belong to it, --log-level, --log-format, --admin.
+// Adds the flag of a setting, with its help or another.
+void add_setting_flag(Arguments& arguments, config::Flags& flags, const config::About& about,
+                      std::string_view help = {});
+// Adds the flags of all settings that do not belong to one protocol, and --print-config.
 void add_server_flags(Arguments& arguments, config::Flags& flags);
 
 // Adds the options of a protocol's own settings, or of those of all protocols.
@@ -129,7 +131,7 @@ void add_policy_flag(Arguments& arguments, const protocol::PolicyFlag& flag, boo
 
 // Texts for the help: the environment variables of every serving command, and those of the
 // protocols' settings.
-extern const char* const server_environment_help;
+std::string server_environment_help();
 std::string settings_environment_help(const protocol::SettingsFormat& settings);
 std::string settings_environment_help();
 

@@ -26,20 +26,6 @@ constexpr const char* footer_of_check =
     "\n"
     "Environment: SLUICE_REDIS, SLUICE_REDIS_CLUSTER, as a server's.\n";
 
-// Names the Redis that a server would use with these flags and variables.
-void apply_redis(const config::Flags& flags, const config::CommandIo& io, config::Config& config,
-                 base::Diagnostics& diagnostics) {
-  const auto apply = [&](const char* name, auto set) {
-    const auto text = io.environment(name);
-    base::Diagnostic place;
-    place.subject = name;
-    if (text && !text->empty()) set(*text, name, place, config, diagnostics);
-  };
-  apply("SLUICE_REDIS", config::set_redis);
-  apply("SLUICE_REDIS_CLUSTER", config::set_redis_cluster);
-  config::apply_flags(flags, config, diagnostics);
-}
-
 }  // namespace
 
 int check(const Words& words, config::CommandIo& io) {
@@ -52,10 +38,10 @@ int check(const Words& words, config::CommandIo& io) {
   add_file_flags(arguments, flags);
   arguments.add_flag("--json", json, "Print the findings as JSON");
   config::Flags server;
-  arguments.add_option("--redis", server.redis,
-                       "Check for a server with this option of `sluice serve`", "HOST:PORT");
-  arguments.add_option("--redis-cluster", server.redis_cluster,
-                       "The same: which rules does this Redis Cluster refuse?", "HOST:PORT");
+  add_setting_flag(arguments, server, {.flag = "--redis", .type = "HOST:PORT"},
+                   "Check for a server with this option of `sluice serve`");
+  add_setting_flag(arguments, server, {.flag = "--redis-cluster", .type = "HOST:PORT"},
+                   "The same: which rules does this Redis Cluster refuse?");
   // A format may have a flag with the same name; then the option sets both.
   arguments.add_flag("--strict", "Fail on warnings as well");
   if (const auto status = arguments.parse(words, io)) return *status;
@@ -72,11 +58,13 @@ int check(const Words& words, config::CommandIo& io) {
     base::Diagnostics diagnostics;
     Unmatched unmatched;
     std::vector<std::string> across, notes;
-    const auto rules = inspect(path, kind, flags, spaces, diagnostics, &unmatched, &across,
-                               [&](config::Config& config, base::Diagnostics& to) {
-                                 apply_redis(server, io, config, to);
-                                 notes = config.notes();
-                               });
+    const auto rules = inspect(
+        path, kind, flags, spaces, diagnostics, &unmatched, &across,
+        [&](config::Config& config, base::Diagnostics& to) {
+          config::apply_environment(io, config, to, {}, {"SLUICE_REDIS", "SLUICE_REDIS_CLUSTER"});
+          config::apply_flags(server, config, to);
+          notes = config.notes();
+        });
     const size_t count = rules ? rules->written() : 0;
     const bool sound = rules != nullptr && (!strict || diagnostics.empty());
     all_sound = all_sound && sound;

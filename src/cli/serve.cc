@@ -65,10 +65,11 @@ std::string footer_of_serve() {
          policy_lines() + "\n" + listen_lines() +
          "\n"
          "Environment (flags override it, it overrides the file):\n" +
-         server_environment_help + settings_environment_help();
+         server_environment_help() + settings_environment_help();
 }
 
-std::string hints(const std::vector<server::Bound>& bound) {
+std::string hints(const std::vector<server::Bound>& bound, const config::Config& config) {
+  if (!config.file.empty() || config.has_policy()) return {};
   std::string text =
       "sluice: no --config, so this is the built-in example policy; in another "
       "terminal, try\n";
@@ -127,6 +128,7 @@ int serve(const Words& words, config::CommandIo& io) {
                                  "` is not expected; a configuration is given as --config FILE",
                              io);
 
+  bool is_start = true;
   const config::ReadConfig read = [&](base::Diagnostics& to) {
     config::Config config;
     if (file)
@@ -135,19 +137,14 @@ int serve(const Words& words, config::CommandIo& io) {
       config.listen_on_loopback();
     config::apply_environment(io, config, to);
     config::apply_flags(flags, config, to);
+    if (std::exchange(is_start, false))
+      config::each_settings([&](size_t, const protocol::Description& protocol) {
+        if (protocol.settings->check_environment != nullptr)
+          protocol.settings->check_environment(config, io, to);
+      });
     return config;
   };
-  base::Diagnostics diagnostics;
-  const config::Config config = read(diagnostics);
-  for (const protocol::Description* protocol : protocol::all())
-    if (protocol->settings != nullptr && protocol->settings->check_environment != nullptr)
-      protocol->settings->check_environment(config, io, diagnostics);
-  tell(diagnostics, io);
-  if (base::has_errors(diagnostics)) return config::exit_failure;
-  if (flags.print) return config::show_config(config, io);
-  config::Announcement announcement;
-  if (!file && !config.has_policy()) announcement.after = hints;
-  return config::run_server(config, read, announcement, io);
+  return config::serve_config(read, config::Reloads::all, flags, {nullptr, hints}, io);
 }
 
 }  // namespace sluice::cli

@@ -1,9 +1,10 @@
 #include "config/config.h"
 
 #include <algorithm>
+#include <filesystem>
 
+#include "base/units.h"
 #include "config/built_in.h"
-#include "config/check_redis.h"
 #include "config/operations.h"
 #include "config/settings.h"
 
@@ -35,15 +36,6 @@ void listen_by_flags(const Flags& flags, Config& config, base::Diagnostics& diag
   }
 }
 
-// Calls `apply(number, flag)` for each flag of the protocols' own settings.
-template <class Apply>
-void each_own_flag(Apply&& apply) {
-  const auto all = protocol::all();
-  for (size_t i = 0; i < all.size(); ++i)
-    if (all[i]->settings != nullptr)
-      for (const protocol::SettingsFlag& flag : all[i]->settings->flags) apply(i, flag);
-}
-
 }  // namespace
 
 Durability StoreSettings::effective_durability() const {
@@ -53,6 +45,12 @@ Durability StoreSettings::effective_durability() const {
 
 uint64_t StoreSettings::table_bytes() const {
   return redis && memory_bytes.origin == "default" ? redis->value.local_bytes : memory_bytes.value;
+}
+
+redis::Options StoreSettings::redis_options() const {
+  redis::Options options = redis_access.over(redis->value);
+  options.servers = servers;
+  return options;
 }
 
 Config::Config() {
@@ -123,33 +121,28 @@ PolicyList Config::policy_files() const {
   return files;
 }
 
-void apply_environment(const CommandIo& io, Config& config, base::Diagnostics& diagnostics) {
-  const auto apply = [&](const char* name, auto set) {
-    const auto text = io.environment(name);
-    if (text && !text->empty()) set(*text, name, named_place(name), config, diagnostics);
-  };
-  apply("SLUICE_WORKERS", set_workers);
-  apply("SLUICE_CONNECTIONS", set_connections);
-  apply("SLUICE_MEMORY", set_memory);
-  apply("SLUICE_DATA", set_data);
-  apply("SLUICE_DURABILITY", set_durability);
-  apply("SLUICE_REDIS", set_redis);
-  apply("SLUICE_REDIS_CLUSTER", set_redis_cluster);
-  apply("SLUICE_REDIS_USERNAME", set_redis_username);
-  apply("SLUICE_REDIS_PASSWORD", set_redis_password);
-  apply("SLUICE_REDIS_PASSWORD_FILE", set_redis_password_file);
-  apply("SLUICE_REDIS_TLS", set_redis_tls);
-  apply("SLUICE_LOG_LEVEL", set_log_level);
-  apply("SLUICE_LOG_FORMAT", set_log_format);
-  each_own_flag([&](size_t number, const protocol::SettingsFlag& flag) {
-    const std::string name(flag.variable);
+void apply_environment(const CommandIo& io, Config& config, base::Diagnostics& diagnostics,
+                       std::span<const std::string_view> others,
+                       std::initializer_list<std::string_view> only) {
+  // Those of commands that ask a server are no slips.
+  std::vector<std::string_view> known{"SLUICE_ADMIN_SERVER", "SLUICE_TOKEN"};
+  known.insert(known.end(), others.begin(), others.end());
+  each_outside(table_of(config), [&](const Entry& entry) {
+    const std::string name(entry.about.variable);
+    if (name.empty()) return;
+    known.push_back(entry.about.variable);
+    if (only.size() > 0 && std::find(only.begin(), only.end(), name) == only.end()) return;
     const auto text = io.environment(name.c_str());
-    if (text && !text->empty())
-      config.own[number]->set(flag, *text, name, named_place(name), diagnostics);
+    if (text && !text->empty()) set_entry(entry, *text, name, diagnostics);
   });
-  apply("SLUICE_ADMIN", set_admin);
-  apply("SLUICE_ADMIN_TOKEN", set_admin_token);
-  apply("SLUICE_ADMIN_TOKEN_FILE", set_admin_token_file);
+  if (only.size() == 0) warn_of_near(io, known, diagnostics);
+}
+
+void apply_variable(std::string_view as, std::string_view text, const std::string& name,
+                    Config& config, base::Diagnostics& diagnostics) {
+  each_outside(table_of(config), [&](const Entry& entry) {
+    if (entry.about.variable == as) set_entry(entry, text, name, diagnostics);
+  });
 }
 
 void check_store(const Config& config, base::Diagnostics& diagnostics) {
@@ -164,7 +157,7 @@ void check_store(const Config& config, base::Diagnostics& diagnostics) {
              "take one of them out: Redis keeps them by its own means", diagnostics);
     return;
   }
-  if (const std::string origin = store.redis_access.origin(); !store.redis && !origin.empty()) {
+  if (const std::string& origin = store.redis_access.origin; !store.redis && !origin.empty()) {
     base::Diagnostic place;
     place.severity = base::Diagnostic::Severity::warning;
     place.subject = origin;
@@ -181,31 +174,47 @@ void check_store(const Config& config, base::Diagnostics& diagnostics) {
 }
 
 void apply_flags(const Flags& flags, Config& config, base::Diagnostics& diagnostics) {
-  const auto apply = [&](const std::optional<std::string>& text, const char* name, auto set) {
-    if (text) set(*text, name, named_place(name), config, diagnostics);
-  };
-  apply(flags.workers, "--workers", set_workers);
-  apply(flags.connections, "--connections", set_connections);
-  apply(flags.memory, "--memory", set_memory);
-  apply(flags.data, "--data", set_data);
-  apply(flags.durability, "--durability", set_durability);
-  apply(flags.redis, "--redis", set_redis);
-  apply(flags.redis_cluster, "--redis-cluster", set_redis_cluster);
-  apply(flags.redis_username, "--redis-username", set_redis_username);
-  apply(flags.redis_password_file, "--redis-password-file", set_redis_password_file);
-  if (flags.redis_tls) config.store.redis_access.tls = {true, "--redis-tls"};
-  apply(flags.log_level, "--log-level", set_log_level);
-  apply(flags.log_format, "--log-format", set_log_format);
-  each_own_flag([&](size_t number, const protocol::SettingsFlag& flag) {
-    const auto at = flags.own.find(flag.flag);
-    const std::string name(flag.flag);
-    if (at != flags.own.end() && at->second)
-      config.own[number]->set(flag, *at->second, name, named_place(name), diagnostics);
-  });
-
   if (!flags.listen.empty()) listen_by_flags(flags, config, diagnostics);
-  apply(flags.admin, "--admin", set_admin);
-  apply(flags.unmatched, "--unmatched", set_unmatched);
+  each_outside(table_of(config), [&](const Entry& entry) {
+    const auto at = flags.given.find(entry.about.flag);
+    if (at == flags.given.end() || !at->second) return;
+    set_entry(entry, entry.about.type.empty() ? "true" : *at->second, std::string(entry.about.flag),
+              diagnostics);
+  });
+}
+
+std::string print_config(const Config& config) {
+  Config printed = config;
+  StoreSettings& store = printed.store;
+  store.durability.value = store.effective_durability();
+  store.memory_bytes.value = store.table_bytes();
+  if (store.redis) store.redis->value = store.redis_options();
+  std::string out = print_table(table_of(printed), {});
+  const auto line = line_with_origin;
+  if (config.operations.admin_token_file.value.empty() &&
+      !config.operations.admin_token.value.empty())
+    out += line("# admin: a token, not shown here", config.operations.admin_token.origin);
+  if (!config.has_policy()) {
+    for (const protocol::Protocol protocol : with_policy_files())
+      if (config.serves(protocol) && describe(protocol).policy->example != nullptr)
+        out += line("# policy: the " + protocol::example_name(describe(protocol).name), "default");
+    return out;
+  }
+  if (const NativeRules& rules = config.rules.value; rules.document)
+    out += line("# rules: " + base::counted(rules.count, "native rule") + ", not repeated here",
+                config.rules.origin);
+  if (config.policy.empty()) return out;
+  out += "policy:\n";
+  for (const Policy& policy : config.policy) {
+    const auto& [where, origin] = policy.files->path;
+    std::error_code unknown;  // then the path stays as it is
+    const auto path = std::filesystem::absolute(where, unknown);
+    out += line("  - " + std::string(describe(policy.protocol).name) + ": " +
+                    in_quotes(unknown ? where : path.string()),
+                origin);
+    for (const auto& [text, from] : policy.files->options()) out += line("    " + text, from);
+  }
+  return out;
 }
 
 }  // namespace sluice::config

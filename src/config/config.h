@@ -7,9 +7,11 @@
 
 #include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,7 +23,8 @@
 #include "config/address.h"
 #include "config/command_io.h"
 #include "config/load_policy.h"
-#include "config/redis_access.h"
+#include "config/redis_settings.h"
+#include "config/table.h"
 #include "config/users.h"
 #include "log/log.h"
 #include "protocol/policy_files.h"
@@ -66,13 +69,16 @@ struct StoreSettings {
   Setting<Durability> durability{Durability::unsaid};
   Setting<base::Duration> interval{base::milliseconds(100)};
   Setting<bool> fsync{false};
+  unsigned servers = 1;  // that share the counters in Redis
   // Counters in Redis, shared by all servers that use the same one. Empty: not in Redis. Settings
-  // without `nodes` are an error.
+  // without `nodes` are an error. A server uses redis_options().
   std::optional<Setting<redis::Options>> redis{};
   RedisAccess redis_access{};  // from flags and variables
 
   // The durability in force: none without a folder; with one, at intervals unless it is set.
   Durability effective_durability() const;
+  // Those of the file with what flags and variables say of its place and access; `redis` is there.
+  redis::Options redis_options() const;
   // The bound of this process's table; with Redis, of the table that decides while Redis cannot.
   uint64_t table_bytes() const;
 };
@@ -132,24 +138,24 @@ struct Config {
   }
 };
 
-// Calls `visit(number, description)` for each protocol that has settings about `subject`.
+// Calls `visit(number, description)` for each protocol that has settings.
 template <class Visit>
-void each_settings(protocol::SettingsFormat::Subject subject, Visit&& visit) {
+void each_settings(Visit&& visit) {
   const auto all = protocol::all();
   for (size_t i = 0; i < all.size(); ++i)
-    if (all[i]->settings != nullptr && all[i]->settings->subject == subject) visit(i, *all[i]);
+    if (all[i]->settings != nullptr) visit(i, *all[i]);
 }
 
 // The values of the flags, as they were typed.
 struct Flags {
-  std::optional<std::string> workers, connections, memory, data, durability, redis, redis_cluster,
-      redis_username, redis_password_file, log_level, log_format, admin, unmatched;
-  bool redis_tls = false;
-  bool print = false;               // --print-config
   std::vector<std::string> listen;  // PROTOCOL=ADDRESS
-  // The protocols' own settings, by the flag's name.
-  std::map<std::string_view, std::optional<std::string>> own;
+  // By the flags' names: "--workers". Of a flag without a value: "".
+  std::map<std::string_view, std::optional<std::string>> given;
+  bool print = false;  // --print-config
 };
+
+// All settings, bound to the values in `config`.
+Table table_of(Config& config);
 
 // Reads the text of a sluice.yaml into `config`. `file` is its name as the user gave it; paths of
 // policies are relative to its folder. A file without a policy or rules is an error, unless all
@@ -157,22 +163,27 @@ struct Flags {
 void read_config(std::string_view text, const std::string& file, Config& config,
                  base::Diagnostics& diagnostics);
 
-// Reads SLUICE_WORKERS, SLUICE_CONNECTIONS, SLUICE_MEMORY, SLUICE_DATA, SLUICE_DURABILITY,
-// SLUICE_REDIS and SLUICE_REDIS_USERNAME, _PASSWORD, _PASSWORD_FILE and _TLS, SLUICE_LOG_LEVEL,
-// SLUICE_LOG_FORMAT, SLUICE_ADMIN, SLUICE_ADMIN_TOKEN, SLUICE_ADMIN_TOKEN_FILE, and those of
-// protocols' own settings. A variable that is set but empty counts as not set.
-void apply_environment(const CommandIo& io, Config& config, base::Diagnostics& diagnostics);
+// Sets what variables name. One that is set but empty counts as not set. Warns of a variable whose
+// name is nearly that of one that is read: of these, or of `others`. `only`: these variables alone,
+// without a warning; none: all.
+void apply_environment(const CommandIo& io, Config& config, base::Diagnostics& diagnostics,
+                       std::span<const std::string_view> others = {},
+                       std::initializer_list<std::string_view> only = {});
 
 void apply_flags(const Flags& flags, Config& config, base::Diagnostics& diagnostics);
+
+// Sets what the variable `as` sets, from another program's variable `name`, as that of a drop-in.
+void apply_variable(std::string_view as, std::string_view text, const std::string& name,
+                    Config& config, base::Diagnostics& diagnostics);
 
 // Reports settings of the store that exclude each other; called after all sources were read.
 void check_store(const Config& config, base::Diagnostics& diagnostics);
 
-// Prints the settings for --print-config. Returns the exit status.
-int show_config(const Config& config, CommandIo& io);
-
 // A sluice.yaml that gives the same server from any folder, with the origin of each value as a
 // comment.
 std::string print_config(const Config& config);
+
+// The settings that differ and that a reload does not apply, by their paths: "store.memory".
+std::vector<std::string> changed_settings(const Config& a, const Config& b);
 
 }  // namespace sluice::config

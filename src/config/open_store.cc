@@ -43,7 +43,7 @@ void warn_of_unread(const StoreSettings& settings, base::Diagnostics& diagnostic
 OpenedStore open_redis(const StoreSettings& settings, base::Duration cleanup,
                        request::Spaces& spaces, std::shared_ptr<spdlog::logger> log) {
   OpenedStore opened;
-  redis::Options options = settings.redis_access.over(settings.redis->value);
+  redis::Options options = settings.redis_options();
   if (!read_redis_passwords(options, opened.diagnostics)) {
     opened.problem = "the password of the Redis cannot be read";
     return opened;

@@ -37,45 +37,28 @@ bool overlap(const std::string& a, const std::string& b) {
 
 }  // namespace
 
-void set_admin(std::string_view text, const std::string& origin, const base::Diagnostic& place,
-               Config& config, base::Diagnostics& diagnostics) {
+bool read_admin(const Written& written, Config& config) {
+  const std::string& text = written.text;
+  std::optional<Address> address;
+  if (text != "off" && !text.starts_with('/')) {
+    address = address_of(text, admin_port, written.place, written.diagnostics);
+    if (!address) return false;
+  }
   config.operations.admin_off = text == "off";
   config.operations.admin_socket = {};
-  if (text.starts_with('/')) {
-    std::erase_if(config.listen, is_admin);
-    config.operations.admin_socket = {std::string(text), origin};
-    return;
-  }
-  std::optional<Address> address;
-  if (text != "off" && !(address = address_of(text, admin_port, place, diagnostics))) return;
   std::erase_if(config.listen, is_admin);
-  if (address) config.listen.push_back({{std::nullopt, *address}, origin});
+  if (text.starts_with('/')) config.operations.admin_socket = {text, written.origin};
+  if (address) config.listen.push_back({{std::nullopt, *address}, written.origin});
+  return true;
 }
 
-void set_admin_token(std::string_view text, const std::string& origin,
-                     const base::Diagnostic& place, Config& config,
-                     base::Diagnostics& diagnostics) {
-  if (is_token(text))
-    config.operations.admin_token = {std::string(text), origin};
-  else
-    complain(place, "is not a token",
-             "give it " + std::to_string(token_bytes_min) +
-                 " or more printable ASCII characters without blanks",
-             diagnostics);
-}
-
-void set_admin_token_file(std::string_view text, const std::string& origin, const base::Diagnostic&,
-                          Config& config, base::Diagnostics&) {
-  config.operations.admin_token_file = {std::string(text), origin};
-}
-
-Lines lines_of(const Operations& operations) {
-  Lines lines;
-  if (const auto& file = operations.admin_token_file; !file.value.empty())
-    lines.push_back({"admin: { token_file: " + in_quotes(file.value) + " }", file.origin});
-  else if (const auto& token = operations.admin_token; !token.value.empty())
-    lines.push_back({"# admin: a token, not shown here", token.origin});
-  return lines;
+bool AdminToken::read(const Written& written, std::string& to) {
+  if (!is_token(written.text))
+    return written.wrong("is not a token",
+                         "give it " + std::to_string(token_bytes_min) +
+                             " or more printable ASCII characters without blanks");
+  to = written.text;
+  return true;
 }
 
 void check_listeners(const Config& config, base::Diagnostics& diagnostics) {
@@ -127,9 +110,10 @@ bool set_up_admin(const Config& config, admin::AdminOptions& options, CommandIo&
       while (text->ends_with('\n') || text->ends_with('\r')) text->pop_back();
       base::Diagnostic place = place_of("admin");
       place.file = file.value;
-      Config read;
-      set_admin_token(*text, file.origin, place, read, diagnostics);
-      options.token = read.operations.admin_token.value;
+      options.token.clear();
+      AdminToken::read(
+          {.key = {}, .text = *text, .origin = {}, .place = place, .diagnostics = diagnostics},
+          options.token);
     }
   }
   const auto& users = config.users.value;

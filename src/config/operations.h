@@ -12,19 +12,12 @@
 
 namespace sluice::config {
 
-// As in config/settings.h. Sets where the admin port listens, in place of an earlier setting;
-// `off`: nowhere.
-void set_admin(std::string_view text, const std::string& origin, const base::Diagnostic& place,
-               Config& config, base::Diagnostics& diagnostics);
-void set_admin_token(std::string_view text, const std::string& origin,
-                     const base::Diagnostic& place, Config& config, base::Diagnostics& diagnostics);
-
-void set_admin_token_file(std::string_view text, const std::string& origin,
-                          const base::Diagnostic& place, Config& config,
-                          base::Diagnostics& diagnostics);
-
-// The settings as lines of a sluice.yaml, each with its origin; without secrets.
-Lines lines_of(const Operations& operations);
+// Sets where the admin port listens, in place of an earlier setting; `off`: nowhere.
+bool read_admin(const Written& written, Config& config);
+// The kind of the admin port's token (config/table.h).
+struct AdminToken : Text {
+  static bool read(const Written& written, std::string& to);
+};
 
 // Reports listeners that cannot both have their addresses.
 void check_listeners(const Config& config, base::Diagnostics& diagnostics);

@@ -20,18 +20,6 @@ bool is_regular(const std::string& path) {
   return ::stat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode) || S_ISDIR(status.st_mode);
 }
 
-bool same_listeners(const Config& a, const Config& b) {
-  return std::equal(a.listen.begin(), a.listen.end(), b.listen.begin(), b.listen.end(),
-                    [](const auto& x, const auto& y) {
-                      return x.value.protocol == y.value.protocol &&
-                             x.value.address.host == y.value.address.host &&
-                             x.value.address.port == y.value.address.port &&
-                             x.value.timeouts == y.value.timeouts &&
-                             x.value.unmatched == y.value.unmatched &&
-                             x.value.strict == y.value.strict;
-                    });
-}
-
 }  // namespace
 
 PolicySource::PolicySource(Config config, ReadConfig read, request::Spaces& spaces,
@@ -159,48 +147,15 @@ void PolicySource::load(const Config& config, std::optional<uint64_t> unless,
   interval_ = loaded.interval;
 }
 
-namespace {
-
-bool same_log(const LogConfig& a, const LogConfig& b) {
-  return a.settings() == b.settings() && a.denials_every.value == b.denials_every.value;
-}
-
-bool same_store(const StoreSettings& a, const StoreSettings& b) {
-  return a.memory_bytes.value == b.memory_bytes.value && a.path.value == b.path.value &&
-         a.effective_durability() == b.effective_durability() &&
-         a.interval.value == b.interval.value && a.fsync.value == b.fsync.value &&
-         a.redis.has_value() == b.redis.has_value() &&
-         (!a.redis || a.redis->value == b.redis->value);
-}
-
-}  // namespace
-
 void PolicySource::warn_of_changes(const Config& config, base::Diagnostics& diagnostics) const {
-  const auto check = [&](bool same, std::string subject) {
-    if (same) return;
+  for (std::string& path : changed_settings(config, start_)) {
     base::Diagnostic place;
     place.severity = base::Diagnostic::Severity::warning;
     place.file = config.file;
-    place.subject = std::move(subject);
+    place.subject = std::move(path);
     complain(place, "was changed since the start, and a reload does not apply it",
              "restart the server to apply it", diagnostics);
-  };
-  check(same_listeners(config, start_), "listen");
-  check(config.workers.value == start_.workers.value, "workers");
-  check(config.connections.value == start_.connections.value, "connections");
-  check(same_store(config.store, start_.store), "store");
-  check(same_log(config.log, start_.log), "log");
-  using Subject = protocol::SettingsFormat::Subject;
-  each_settings(Subject::store, [&](size_t i, const protocol::Description& protocol) {
-    check(same_lines(config.own[i]->lines(), start_.own[i]->lines()), std::string(protocol.name));
-  });
-  std::string subject = "admin";
-  bool same = same_lines(lines_of(config.operations), lines_of(start_.operations));
-  each_settings(Subject::operations, [&](size_t i, const protocol::Description& protocol) {
-    subject += " or " + std::string(protocol.name);
-    same = same && same_lines(config.own[i]->lines(), start_.own[i]->lines());
-  });
-  check(same, subject);
+  }
 }
 
 }  // namespace sluice::config

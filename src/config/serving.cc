@@ -49,7 +49,7 @@ std::string few_connections(const net::FilesPlan& files, const Setting<uint64_t>
 void announce(const Announcement& announcement, const server::Server& server,
               const std::string& location, const Config& config, CommandIo& io) {
   const std::vector<server::Bound>& bound = server.bound();
-  if (announcement.before) io.out << announcement.before(bound);
+  if (announcement.before) io.out << announcement.before(bound, config);
   for (const auto& b : bound)
     io.out << "sluice: " << b.service.name() << " listening on " << b.address << '\n';
   io.out << "sluice: counters in " << location << '\n'
@@ -66,7 +66,7 @@ void announce(const Announcement& announcement, const server::Server& server,
                    : ", or { protocol: admin, address: \"" + address + "\" } under `listen`,")
            << " gives one\n";
   }
-  if (announcement.after) io.out << announcement.after(bound);
+  if (announcement.after) io.out << announcement.after(bound, config);
   io.out.flush();
   io.out.clear();  // standard output need not be readable
 }
@@ -115,6 +115,20 @@ void warn_of_idle(const Config& config, const policy::RuleSet& rules,
 }
 
 }  // namespace
+
+int serve_config(const ReadConfig& read, Reloads reloads, const Flags& flags,
+                 const Announcement& announcement, CommandIo& io) {
+  base::Diagnostics diagnostics;
+  const Config config = read(diagnostics);
+  tell(diagnostics, io);
+  if (base::has_errors(diagnostics)) return exit_failure;
+  if (flags.print) {
+    io.out << print_config(config) << std::flush;
+    return exit_ok;
+  }
+  const ReadConfig same = [&config](base::Diagnostics&) { return config; };
+  return run_server(config, reloads == Reloads::all ? read : same, announcement, io);
+}
 
 int run_server(const Config& config, ReadConfig read, const Announcement& announcement,
                CommandIo& io) {

@@ -4,6 +4,9 @@
 
 #include "base/bounds.h"
 #include "base/units.h"
+#include "config/operations.h"
+#include "config/redis_settings.h"
+#include "config/users.h"
 #include "engine/denials.h"
 #include "log/log.h"
 #include "server/server.h"
@@ -12,12 +15,6 @@ namespace sluice::config {
 namespace {
 
 constexpr std::string_view admin_name = "admin";
-
-std::string listed(const std::vector<std::string_view>& words) {
-  std::string text;
-  for (const auto& word : words) text += (text.empty() ? "" : ", ") + std::string(word);
-  return text;
-}
 
 }  // namespace
 
@@ -29,193 +26,6 @@ void complain(const base::Diagnostic& place, std::string message, std::string re
   diagnostics.push_back(std::move(d));
 }
 
-void set_workers(std::string_view text, const std::string& origin, const base::Diagnostic& place,
-                 Config& config, base::Diagnostics& diagnostics) {
-  if (text == "auto") {
-    config.workers = {0, origin};
-    return;
-  }
-  const auto n = base::parse_count(text);
-  if (!n || *n < 1 || *n > base::bounds::workers_max) {
-    complain(place, "`" + std::string(text) + "` is not a number of workers",
-             "write `auto` or 1 to " + std::to_string(base::bounds::workers_max), diagnostics);
-    return;
-  }
-  config.workers = {static_cast<unsigned>(*n), origin};
-}
-
-void set_connections(std::string_view text, const std::string& origin,
-                     const base::Diagnostic& place, Config& config,
-                     base::Diagnostics& diagnostics) {
-  const auto n = base::parse_count(text);
-  if (!n || *n < 1 || *n > base::bounds::connections_max) {
-    complain(place, "`" + std::string(text) + "` is not a number of connections",
-             "write 1 to " + std::to_string(base::bounds::connections_max), diagnostics);
-    return;
-  }
-  config.connections = {*n, origin};
-}
-
-void set_memory(std::string_view text, const std::string& origin, const base::Diagnostic& place,
-                Config& config, base::Diagnostics& diagnostics) {
-  const auto bytes = base::parse_size(text);
-  if (!bytes) {
-    complain(place, "`" + std::string(text) + "` is not a size",
-             "write a number and a unit, as in `64MiB` or `2GiB`", diagnostics);
-  } else if (*bytes < base::bounds::table_bytes_min) {
-    complain(place, "`" + std::string(text) + "` is too little for a store of counters",
-             "give it " + base::format_size(base::bounds::table_bytes_min) + " or more",
-             diagnostics);
-  } else if (*bytes > base::bounds::table_bytes_max) {
-    complain(place, "`" + std::string(text) + "` is more than a store of counters can use",
-             "give it " + base::format_size(base::bounds::table_bytes_max) + " or less",
-             diagnostics);
-  } else {
-    config.store.memory_bytes = {*bytes, origin};
-  }
-}
-
-void set_data(std::string_view text, const std::string& origin, const base::Diagnostic& place,
-              Config& config, base::Diagnostics& diagnostics) {
-  if (text.empty())
-    complain(place, "names no folder", "write one, as in `/var/lib/sluice`", diagnostics);
-  else
-    config.store.path = {std::string(text), origin};
-}
-
-std::string_view name_of(Durability durability) {
-  switch (durability) {
-    case Durability::unsaid:
-    case Durability::none:
-      return "none";
-    case Durability::interval:
-      return "interval";
-    case Durability::always:
-      break;
-  }
-  return "always";
-}
-
-void set_durability(std::string_view text, const std::string& origin, const base::Diagnostic& place,
-                    Config& config, base::Diagnostics& diagnostics) {
-  for (const auto durability : {Durability::none, Durability::interval, Durability::always}) {
-    if (text != name_of(durability)) continue;
-    config.store.durability = {durability, origin};
-    return;
-  }
-  complain(
-      place, "`" + std::string(text) + "` is not a durability",
-      "write `none` (counters are forgotten at exit), `interval` or `always` (committed before "
-      "they are answered)",
-      diagnostics);
-}
-
-void set_interval_ms(std::string_view text, const std::string& origin,
-                     const base::Diagnostic& place, Config& config,
-                     base::Diagnostics& diagnostics) {
-  const auto n = base::parse_count(text);
-  if (!n || *n < 1 || *n > base::bounds::commit_interval_ms_max) {
-    complain(place, "`" + std::string(text) + "` is not a number of milliseconds",
-             "write 1 to " + std::to_string(base::bounds::commit_interval_ms_max), diagnostics);
-    return;
-  }
-  config.store.interval = {base::milliseconds(static_cast<int64_t>(*n)), origin};
-}
-
-void set_fsync(std::string_view text, const std::string& origin, const base::Diagnostic& place,
-               Config& config, base::Diagnostics& diagnostics) {
-  if (text == "true" || text == "false")
-    config.store.fsync = {text == "true", origin};
-  else
-    complain(place, "`" + std::string(text) + "` is neither true nor false",
-             "write `true` to have commits survive a power cut, else `false`", diagnostics);
-}
-
-std::optional<redis::Node> redis_node_of(std::string_view text, const base::Diagnostic& place,
-                                         base::Diagnostics& diagnostics) {
-  const size_t at = text.rfind('@');
-  base::Result<Address> address =
-      at == std::string_view::npos
-          ? parse_address(text, redis::default_port)
-          : base::Problem{"write HOST:PORT; `username` and `password` are keys beside `nodes`"};
-  if (address) return redis::Node{address->host, address->port};
-  // The text before an `@` may be secret.
-  const std::string shown =
-      at == std::string_view::npos ? std::string(text) : "..." + std::string(text.substr(at));
-  complain(place, "`" + shown + "` is not an address of a Redis", std::move(address).problem().text,
-           diagnostics);
-  return std::nullopt;
-}
-
-void set_redis(std::string_view text, const std::string& origin, const base::Diagnostic& place,
-               Config& config, base::Diagnostics& diagnostics) {
-  std::vector<redis::Node> nodes;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find(','), text.size());
-    auto node = redis_node_of(text.substr(0, end), place, diagnostics);
-    if (!node) return;
-    nodes.push_back(std::move(*node));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  if (nodes.empty()) {
-    complain(place, "names no Redis", "write HOST:PORT, as in `localhost:6379`", diagnostics);
-    return;
-  }
-  if (!config.store.redis) config.store.redis.emplace();
-  config.store.redis->origin = origin;
-  redis::Options& options = config.store.redis->value;
-  options.nodes = std::move(nodes);
-  options.cluster = false;
-  options.sentinel = {};
-}
-
-void set_redis_cluster(std::string_view text, const std::string& origin,
-                       const base::Diagnostic& place, Config& config,
-                       base::Diagnostics& diagnostics) {
-  const size_t before = diagnostics.size();
-  set_redis(text, origin, place, config, diagnostics);
-  if (diagnostics.size() == before) config.store.redis->value.cluster = true;
-}
-
-std::optional<spdlog::level::level_enum> log_level_of(std::string_view text,
-                                                      const base::Diagnostic& place,
-                                                      base::Diagnostics& diagnostics) {
-  if (const auto level = log::log_level(text)) return level;
-  const auto near = base::nearest_word(text, log::log_level_names());
-  complain(place, "`" + std::string(text) + "` is not a log level",
-           near.empty() ? "use one of " + listed(log::log_level_names())
-                        : "did you mean `" + std::string(near) + "`?",
-           diagnostics);
-  return std::nullopt;
-}
-
-void set_log_level(std::string_view text, const std::string& origin, const base::Diagnostic& place,
-                   Config& config, base::Diagnostics& diagnostics) {
-  if (const auto level = log_level_of(text, place, diagnostics))
-    config.log.level = {*level, origin};
-}
-
-void set_log_format(std::string_view text, const std::string& origin, const base::Diagnostic& place,
-                    Config& config, base::Diagnostics& diagnostics) {
-  if (text == "text" || text == "json")
-    config.log.format = {text == "json" ? log::LogFormat::json : log::LogFormat::text, origin};
-  else
-    complain(place, "`" + std::string(text) + "` is not a format of the log",
-             "write `text`, or `json` for an object a line", diagnostics);
-}
-
-void set_denials_every(std::string_view text, const std::string& origin,
-                       const base::Diagnostic& place, Config& config,
-                       base::Diagnostics& diagnostics) {
-  const auto n = base::parse_count(text);
-  if (!n || *n > engine::DenialSampler::every_max) {
-    complain(place, "`" + std::string(text) + "` is not a number of denials",
-             "write 1 to log each, 100 for every hundredth; 0 for none", diagnostics);
-    return;
-  }
-  config.log.denials_every = {*n, origin};
-}
-
 bool set_protocol(std::string_view name, const base::Diagnostic& place, Listener& listener,
                   base::Diagnostics& diagnostics) {
   listener.protocol = protocol::find(name);
@@ -225,7 +35,7 @@ bool set_protocol(std::string_view name, const base::Diagnostic& place, Listener
   served.push_back(admin_name);
   const auto near = base::nearest_word(name, served);
   complain(place, "`" + std::string(name) + "` is not a protocol",
-           near.empty() ? "this version serves " + listed(served)
+           near.empty() ? "this version serves " + list_words(served, false)
                         : "did you mean `" + std::string(near) + "`?",
            diagnostics);
   return false;
@@ -238,33 +48,6 @@ std::string_view name_of(const Listener& listener) {
 bool has_own_unmatched(protocol::Protocol protocol) {
   const protocol::SettingsFormat* const settings = describe(protocol).settings;
   return settings != nullptr && settings->unmatched != nullptr;
-}
-
-std::optional<request::Unmatched> unmatched_of(std::string_view text, const base::Diagnostic& place,
-                                               base::Diagnostics& diagnostics) {
-  for (const auto unmatched :
-       {request::Unmatched::allow, request::Unmatched::deny, request::Unmatched::error})
-    if (text == name_of(unmatched)) return unmatched;
-  complain(place, "`" + std::string(text) + "` is not one of allow, deny, error",
-           "write what a request is answered that no rule applies to, or take it out: then it is "
-           "what the protocol's original answers",
-           diagnostics);
-  return std::nullopt;
-}
-
-void set_unmatched(std::string_view text, const std::string&, const base::Diagnostic& place,
-                   Config& config, base::Diagnostics& diagnostics) {
-  const auto unmatched = unmatched_of(text, place, diagnostics);
-  if (!unmatched) return;
-  bool any = false;
-  for (auto& [listener, its_origin] : config.listen) {
-    if (!listener.protocol || has_own_unmatched(*listener.protocol)) continue;
-    listener.unmatched = *unmatched;
-    any = true;
-  }
-  if (!any)
-    complain(place, "has no effect on any of the listeners",
-             "write `unmatched` in the protocol's own section of sluice.yaml", diagnostics);
 }
 
 uint16_t port_of(const Listener& listener) {
@@ -306,11 +89,6 @@ std::string policy_example() {
   return policy_example(describe(with_policy_files().front()));
 }
 
-bool same_lines(const Lines& a, const Lines& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](const auto& x, const auto& y) { return x.first == y.first; });
-}
-
 std::string in_quotes(std::string_view text) {
   static constexpr char hex[] = "0123456789ABCDEF";
   std::string out = "\"";
@@ -324,6 +102,12 @@ std::string in_quotes(std::string_view text) {
       out += c;
     }
   }
+  // These end a line in YAML.
+  static constexpr std::pair<std::string_view, std::string_view> breaks[] = {
+      {"\u0085", "\\N"}, {"\u2028", "\\L"}, {"\u2029", "\\P"}};
+  for (const auto& [line_break, escape] : breaks)
+    for (size_t at = 0; (at = out.find(line_break, at)) != out.npos;)
+      out.replace(at, line_break.size(), escape);
   return out += '"';
 }
 
@@ -331,6 +115,324 @@ std::string in_one_unit(base::Duration length) {
   if (length.us % 1'000'000 == 0) return std::to_string(length.us / 1'000'000) + "s";
   if (length.us % 1'000 == 0) return std::to_string(length.us / 1'000) + "ms";
   return std::to_string(length.us) + "us";
+}
+
+// ---- The table ----
+
+namespace {
+
+Choice<spdlog::level::level_enum> log_levels() {
+  static const std::string remedy = "use one of " + list_words(log::log_level_names(), false);
+  Choice<spdlog::level::level_enum> all{{}, "a log level", remedy};
+  for (const std::string_view name : log::log_level_names())
+    all.all.emplace_back(name, *log::log_level(name));
+  return all;
+}
+
+Table store_table(StoreSettings& store) {
+  const Shown on_disk = store.path.value.empty() || store.redis ? Shown::never : Shown::always;
+  Table table = {
+      setting("memory", store.memory_bytes,
+              Size{base::bounds::table_bytes_min, base::bounds::table_bytes_max},
+              {.flag = "--memory",
+               .variable = "SLUICE_MEMORY",
+               .type = "SIZE",
+               .help = "Bound of the counter table, as 64MiB or 2GiB"}),
+      setting("servers", store.servers, Number{1, 100'000},
+              {.help = "how many servers share the counters: `on_store_error: local` divides "
+                       "limits by it",
+               .shown = store.redis ? Shown::changed : Shown::never}),
+      setting("path", store.path, Path{},
+              {.flag = "--data",
+               .variable = "SLUICE_DATA",
+               .type = "DIR",
+               .help = "Keep counters in this folder, so that they survive; made if missing",
+               .shown = on_disk}),
+      setting("durability", store.durability,
+              Choice<Durability>{{{"none", Durability::none},
+                                  {"interval", Durability::interval},
+                                  {"always", Durability::always}},
+                                 "a durability",
+                                 "write `none` (counters are forgotten at exit), `interval` or "
+                                 "`always` (committed before they are answered)"},
+              {.flag = "--durability",
+               .variable = "SLUICE_DURABILITY",
+               .type = "none|interval|always",
+               .help = "none, interval (a kill may forget the last 200 ms), or always (what was\n"
+                       "answered is never forgotten); with --data, default interval",
+               .shown = on_disk}),
+      setting("interval_ms", store.interval, Milliseconds{1, base::bounds::commit_interval_ms_max},
+              {.help = "from one commit to the next", .shown = on_disk}),
+      setting(
+          "fsync", store.fsync,
+          Truth{"write `true` to have commits survive a power cut, else `false`"},
+          {.help = "each commit reaches the medium, and survives a power cut", .shown = on_disk})};
+  Table redis = redis_entries(store);
+  table.insert(table.end(), redis.begin(), redis.end());
+  return table;
+}
+
+Table modules_table(LogConfig& log) {
+  Table table;
+  for (const std::string_view name : log::log_module_names) {
+    const log::LogModule module = *log::log_module(name);
+    const auto at = log.modules.find(module);
+    Entry entry = own_setting(
+        name,
+        [&log, module](const Written& written) {
+          auto level = log.level.value;
+          if (!log_levels().read(written, level)) return false;
+          log.modules[module] = {level, written.origin};
+          return true;
+        },
+        {.shown = Shown::changed},
+        [&log, module] {
+          const auto its = log.modules.find(module);
+          return its == log.modules.end() ? "" : log_levels().text(its->second.value);
+        });
+    if (at != log.modules.end()) entry.origin = &at->second.origin;
+    table.push_back(std::move(entry));
+  }
+  return table;
+}
+
+Table denials_table(LogConfig& log) {
+  return {setting("every", log.denials_every,
+                  Number{0,
+                         engine::DenialSampler::every_max,
+                         "a number of denials",
+                         {},
+                         "write 1 to log each, 100 for every hundredth; 0 for none"},
+                  {.help = "log every so many denials; 0: none"})};
+}
+
+Table log_table(LogConfig& log) {
+  Entry modules = section("modules", log, modules_table,
+                          {.help = "a level for each of `server`, `requests`, `policy`, `store`, "
+                                   "`redis`, `admin`"});
+  modules.visit_usual = {};
+  modules.values = "a map";
+  return {setting("level", log.level, log_levels(),
+                  {.flag = "--log-level",
+                   .variable = "SLUICE_LOG_LEVEL",
+                   .type = "trace|debug|info|warn|error|off",
+                   .help = "The least severe messages that are logged"}),
+          setting("format", log.format,
+                  choice<log::LogFormat>(log::log_format_names, "a format of the log",
+                                         "write `text`, or `json` for an object a line"),
+                  {.flag = "--log-format",
+                   .variable = "SLUICE_LOG_FORMAT",
+                   .type = "text|json",
+                   .help = "text, or json: an object a line"}),
+          std::move(modules), section("denials", log, denials_table)};
+}
+
+Table admin_table(Operations& operations) {
+  return {setting("token_file", operations.admin_token_file, Path{},
+                  {.variable = "SLUICE_ADMIN_TOKEN_FILE",
+                   .help = "the file that holds what requests to the admin port have to show"})};
+}
+
+// Sets `unmatched` of every listener whose protocol has that option; it is an error if none has.
+bool read_unmatched(const Written& written, Config& config) {
+  request::Unmatched unmatched{};
+  if (!unmatched_kind().read(written, unmatched)) return false;
+  bool any = false;
+  for (auto& [listener, its_origin] : config.listen) {
+    if (!listener.protocol || has_own_unmatched(*listener.protocol)) continue;
+    listener.unmatched = unmatched;
+    any = true;
+  }
+  return any || written.wrong("has no effect on any of the listeners",
+                              "write `unmatched` in the protocol's own section of sluice.yaml");
+}
+
+// The listeners as texts, each with its origin.
+std::vector<std::pair<std::string, std::string>> listener_texts(Config& config) {
+  std::vector<std::pair<std::string, std::string>> all;
+  std::string unused, unused_too;
+  Listener usual;
+  const Texts usual_texts = values_of(listener_table(usual, unused_too));
+  for (auto& [listener, origin] : config.listen)
+    all.emplace_back(text_of(listener_table(listener, unused), usual_texts), origin);
+  return all;
+}
+
+Entry listen_entry(Config& config) {
+  Entry listen{.key = "listen", .is_single = false, .each = "[]"};
+  listen.read = [&config](const Written& written) { return read_listen(written, config); };
+  listen.text = [&config] {
+    std::string out;
+    for (const auto& [text, origin] : listener_texts(config)) out += text;
+    return out;
+  };
+  listen.print = [&config] {
+    std::string out = "listen:\n";
+    for (const auto& [text, origin] : listener_texts(config))
+      out += line_with_origin("  - " + text, origin);
+    return out;
+  };
+  listen.visit_usual = [](const auto& visit) {
+    Listener usual;
+    std::string address;
+    visit(listener_table(usual, address));
+  };
+  return listen;
+}
+
+Entry protocol_entry(protocol::Settings& its, const protocol::Description& protocol) {
+  return {.key = protocol.name,
+          .is_single = false,
+          .read =
+              [&its](const Written& written) {
+                its.origin = written.origin;
+                read_table(written, its.table());
+                return true;
+              },
+          .origin = &its.origin,
+          .owner = protocol.settings,
+          .parts = [&its] { return its.table(); },
+          .visit_usual =
+              [make = protocol.settings->make](const auto& visit) { visit(make()->table()); },
+          .on_one_line = protocol.settings->on_one_line};
+}
+
+Entry users_entry(Config& config) {
+  Entry users{.key = "users", .about = {.reloaded = true}, .is_single = false};
+  users.read = [&config](const Written& written) { return read_users(written, config.users); };
+  users.print = [&config] { return print_users(config.users); };
+  users.each = "[]";
+  users.visit_usual = [](const auto& visit) {
+    ConfiguredUser usual;
+    visit(user_table(usual));
+  };
+  return users;
+}
+
+}  // namespace
+
+Choice<request::Unmatched> unmatched_kind() {
+  return {{{"allow", request::Unmatched::allow},
+           {"deny", request::Unmatched::deny},
+           {"error", request::Unmatched::error}},
+          {},
+          "write what a request is answered that no rule applies to, or take it out: then it is "
+          "what the protocol's original answers"};
+}
+
+Table listener_table(Listener& listener, std::string& address) {
+  const Length timeout{{base::bounds::timeout_us_min}, {base::bounds::timeout_us_max}};
+  const auto changed = [](std::string_view help) {
+    return About{.help = help, .shown = Shown::changed};
+  };
+  Entry protocol = own_setting(
+      "protocol",
+      [&listener](const Written& written) {
+        return set_protocol(written.text, written.place, listener, written.diagnostics);
+      },
+      {.help = "what is spoken there"}, [&listener] { return std::string(name_of(listener)); });
+  protocol.values = "a protocol, `admin`";
+  Entry where = own_setting(
+      "address",
+      [&address](const Written& written) {
+        address = written.text;
+        return true;
+      },
+      {.help = "without a port the protocol's own"},
+      [&listener] { return HostPort{0}.text(listener.address); });
+  where.values = "HOST:PORT";
+  About unmatched = changed(
+      "what a request is answered that no rule applies to; without it what "
+      "the protocol's original answers");
+  if (listener.unmatched == request::Unmatched::as_protocol) unmatched.shown = Shown::never;
+  return {std::move(protocol),
+          std::move(where),
+          setting("request_timeout", listener.timeouts.request, timeout,
+                  changed("a request that has begun arrives whole in that time, or its connection "
+                          "ends")),
+          setting("send_timeout", listener.timeouts.send, timeout,
+                  changed("a client takes something of its replies in that time, or its connection "
+                          "ends")),
+          setting("unmatched", listener.unmatched, unmatched_kind(), unmatched),
+          setting("strict", listener.strict, Truth{"write `strict: true`, or take it out"},
+                  changed("of a protocol that takes it: odd requests are errors, as its page "
+                          "says"))};
+}
+
+Table table_of(Config& config) {
+  Table table = {listen_entry(config),
+                 setting("workers", config.workers,
+                         Number{1, base::bounds::workers_max, "a number of workers", "auto"},
+                         {.flag = "--workers",
+                          .variable = "SLUICE_WORKERS",
+                          .type = "N",
+                          .help = "Threads that serve: auto, or a number"}),
+                 setting("connections", config.connections,
+                         Number{1, base::bounds::connections_max, "a number of connections"},
+                         {.flag = "--connections",
+                          .variable = "SLUICE_CONNECTIONS",
+                          .type = "N",
+                          .help = "Clients served at a time; more are refused"}),
+                 section("store", config.store, store_table),
+                 section("log", config.log, log_table)};
+  each_settings([&](size_t number, const protocol::Description& protocol) {
+    table.push_back(protocol_entry(*config.own[number], protocol));
+  });
+  const auto is_list = [](Entry entry) {
+    entry.is_single = false;
+    return entry;
+  };
+  Entry rules{
+      .key = "rules", .about = {.shown = Shown::never, .reloaded = true}, .is_single = false};
+  rules.read = [&config](const Written& written) {
+    // Errors in the rules are reported when they become a rule set.
+    config.rules.value.count = written.node.size();
+    config.rules.origin = written.origin;
+    return true;
+  };
+  const Table more = {
+      users_entry(config),
+      section("admin", config.operations, admin_table),
+      own_setting(
+          "", [&config](const Written& written) { return read_admin(written, config); },
+          {.flag = "--admin",
+           .variable = "SLUICE_ADMIN",
+           .type = "ADDRESS",
+           .help = "Where the admin port listens, as 127.0.0.1:8380, or the path of a socket;\n"
+                   "off: nowhere. By default a command without a port for it makes a socket\n"
+                   "in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR, /run/sluice, /tmp/sluice-UID or\n"
+                   "the folder of the counters"}),
+      setting("", config.operations.admin_token, AdminToken{},
+              {.variable = "SLUICE_ADMIN_TOKEN",
+               .help = "what requests to the admin port have to show",
+               .secret = true}),
+      own_setting(
+          "", [&config](const Written& written) { return read_unmatched(written, config); },
+          {.flag = "--unmatched",
+           .type = "allow|deny|error",
+           .help = "What a request is answered that no rule applies to: allow, deny or error;\n"
+                   "by default what the protocol's original answers"}),
+      is_list(own_setting(
+          "policy", [&config](const Written& written) { return read_policy(written, config); },
+          {.shown = Shown::never, .reloaded = true})),
+      std::move(rules)};
+  table.insert(table.end(), more.begin(), more.end());
+  return table;
+}
+
+std::vector<std::string> changed_settings(const Config& a, const Config& b) {
+  const auto values = [](Config config) {
+    config.store.durability.value = config.store.effective_durability();
+    return values_of(table_of(config));
+  };
+  const Texts before = values(a), after = values(b);
+  std::vector<std::string> changed;
+  for (const auto& [path, text] : before)
+    if (const auto at = after.find(path); at == after.end() || at->second != text)
+      changed.push_back(path);
+  for (const auto& [path, text] : after)
+    if (!before.contains(path)) changed.push_back(path);
+  return changed;
 }
 
 }  // namespace sluice::config

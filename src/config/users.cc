@@ -8,9 +8,9 @@
 
 #include "base/bounds.h"
 #include "base/hash.h"
-#include "config/file_reader.h"
 #include "config/read_file.h"
 #include "config/settings.h"
+#include "config/table.h"
 
 namespace sluice::config {
 namespace {
@@ -23,21 +23,39 @@ constexpr const char* example =
 // A token and its line end, and what editors add to it.
 constexpr size_t token_file_bytes_max = 256;
 
-void read_rights(FileReader& reader, const std::string& key, const YamlNode& node,
-                 access::Rights& rights) {
-  if (!reader.sequence(key, node, "write `rights: [take, look]`")) return;
-  for (YamlNode item = node.first_child(); item; item = item.next()) {
-    const auto text = reader.text(key, item);
-    if (!text) continue;
-    const auto at = std::find(access::right_names.begin(), access::right_names.end(), *text);
-    if (at == access::right_names.end())
-      complain(reader.place(key, item),
-               "`" + *text + "` is not a right; there are take, put (and reset), look and admin",
-               "write some of these", reader.diagnostics());
-    else
-      rights.add(static_cast<Right>(at - access::right_names.begin()));
+struct RightsKind {
+  static constexpr bool is_list = true;
+
+  bool read(const Written& written, access::Rights& rights) const {
+    bool sound = true;
+    for (const Written& item : items_of(written, "write `rights: [take, look]`", sound)) {
+      const auto at = std::find(access::right_names.begin(), access::right_names.end(), item.text);
+      if (at != access::right_names.end())
+        rights.add(static_cast<Right>(at - access::right_names.begin()));
+      else
+        sound = item.wrong_text("is not a right; there are take, put (and reset), look and admin",
+                                "write some of these");
+    }
+    return sound;
   }
-}
+  std::string text(const access::Rights& rights) const {
+    std::vector<std::string> names;
+    for (size_t i = 0; i < access::right_names.size(); ++i)
+      if (rights.has(static_cast<Right>(i))) names.emplace_back(access::right_names[i]);
+    return list_text(names);
+  }
+  std::string values() const { return "a list: `take`, `put`, `look`, `admin`"; }
+};
+
+struct UserName : Text {
+  static bool read(const Written& written, std::string& to) {
+    to = written.text;
+    return is_user_name(to) || written.wrong("is not a name of a user: up to " +
+                                                 std::to_string(base::bounds::user_name_bytes_max) +
+                                                 " printable ASCII characters without blanks",
+                                             "choose another");
+  }
+};
 
 // SHA-256 in hexadecimal digits.
 std::optional<access::Digest> read_digest(std::string_view text) {
@@ -65,58 +83,20 @@ bool refuses_password(FileReader& reader, const YamlNode& node) {
   return false;
 }
 
-std::optional<ConfiguredUser> read_user(FileReader& reader, const YamlNode& node) {
-  const size_t problems = reader.diagnostics().size();
+std::optional<ConfiguredUser> read_user(const Written& written) {
   ConfiguredUser read;
-  bool has_rights = false, has_digest = false;
-  if (refuses_password(reader, node)) return std::nullopt;
-  reader.map(node, "users",
-             {{"name",
-               [&](const std::string& key, const YamlNode& value) {
-                 const auto text = reader.text(key, value);
-                 if (!text) return;
-                 read.user.name = *text;
-                 if (!is_user_name(*text))
-                   complain(reader.place(key, value),
-                            "is not a name of a user: up to " +
-                                std::to_string(base::bounds::user_name_bytes_max) +
-                                " printable ASCII characters without blanks",
-                            "choose another", reader.diagnostics());
-               }},
-              {"sha256",
-               [&](const std::string& key, const YamlNode& value) {
-                 const auto text = reader.text(key, value);
-                 if (!text) return;
-                 const auto digest = read_digest(*text);
-                 has_digest = true;
-                 if (digest)
-                   read.user.token_digest = *digest;
-                 else
-                   complain(reader.place(key, value),
-                            "is not the SHA-256 of a token, in 64 hexadecimal digits",
-                            "make a token and its line with `sluice token NAME`",
-                            reader.diagnostics());
-               }},
-              {"token_file",
-               [&](const std::string& key, const YamlNode& value) {
-                 if (const auto text = reader.text(key, value))
-                   read.token_file = reader.beside_file(*text);
-               }},
-              {"rights", [&](const std::string& key, const YamlNode& value) {
-                 has_rights = true;
-                 read_rights(reader, key, value, read.user.rights);
-               }}});
-  if (reader.diagnostics().size() > problems) return std::nullopt;
+  if (refuses_password(*written.reader, written.node)) return std::nullopt;
+  const size_t problems = written.diagnostics.size();
+  const GivenKeys given = read_table(written, user_table(read));
+  if (written.diagnostics.size() > problems) return std::nullopt;
   const char* const missing = read.user.name.empty() ? "has no name"
-                              : has_digest != read.token_file.empty()
+                              : given.contains("sha256") != read.token_file.empty()
                                   ? "has to have one of sha256 and token_file"
-                              : !has_rights ? "has no rights"
-                                            : nullptr;
-  if (missing != nullptr) {
-    complain(reader.place("users", node), missing, example, reader.diagnostics());
-    return std::nullopt;
-  }
-  return read;
+                              : !given.contains("rights") ? "has no rights"
+                                                          : nullptr;
+  if (missing == nullptr) return read;
+  written.wrong(missing, example);
+  return std::nullopt;
 }
 
 }  // namespace
@@ -126,29 +106,48 @@ bool is_user_name(std::string_view name) {
          std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c < 0x7f; });
 }
 
-void read_users(FileReader& reader, const std::string& key, const YamlNode& node,
-                ConfiguredUsers& users) {
-  users.origin = reader.origin(node);
+Table user_table(ConfiguredUser& user) {
+  Entry digest = own_setting(
+      "sha256",
+      [&user](const Written& written) {
+        const auto digest = read_digest(written.text);
+        if (!digest)
+          return written.wrong("is not the SHA-256 of a token, in 64 hexadecimal digits",
+                               "make a token and its line with `sluice token NAME`");
+        user.user.token_digest = *digest;
+        return true;
+      },
+      {.help = "of the token, as `sluice token NAME` prints it"},
+      [&user] { return user.token_file.empty() ? "\"not shown\"" : ""; });
+  digest.values = "64 hexadecimal digits";
+  return {
+      setting("name", user.user.name, UserName{}, {.help = "who it is, in logs and shares"}),
+      std::move(digest),
+      setting("token_file", user.token_file, Path{}, {.help = "or a file that holds the token"}),
+      setting("rights", user.user.rights, RightsKind{}, {.help = "what it may do"})};
+}
+
+bool read_users(const Written& written, ConfiguredUsers& users) {
+  users.origin = written.origin;
   users.value.clear();
-  if (!reader.sequence(key, node, example)) return;
-  for (YamlNode entry = node.first_child(); entry; entry = entry.next()) {
-    auto user = read_user(reader, entry);
+  if (!written.reader->sequence(written.key, written.node, example)) return false;
+  for (YamlNode entry = written.node.first_child(); entry; entry = entry.next()) {
+    const Written its = written.reader->written("users", entry);
+    auto user = read_user(its);
     if (!user) continue;
     const bool twice = std::any_of(users.value.begin(), users.value.end(), [&](const auto& one) {
       return one.user.name == user->user.name;
     });
     if (twice)
-      complain(reader.place("users", entry),
-               "names `" + user->user.name + "`, as an entry above does", "take one of them out",
-               reader.diagnostics());
+      its.wrong("names `" + user->user.name + "`, as an entry above does", "take one of them out");
     else if (users.value.size() == base::bounds::users_max)
-      return complain(reader.place("users", entry),
-                      "is one more than the " + std::to_string(base::bounds::users_max) +
-                          " users that a server has at most",
-                      "let services share a user", reader.diagnostics());
+      return its.wrong("is one more than the " + std::to_string(base::bounds::users_max) +
+                           " users that a server has at most",
+                       "let services share a user");
     else
       users.value.push_back(std::move(*user));
   }
+  return true;
 }
 
 std::vector<std::string> files_of(const ConfiguredUsers& users) {
@@ -204,22 +203,12 @@ MadeUsers make_users(const ConfiguredUsers& users, base::Diagnostics& diagnostic
   return made;
 }
 
-std::vector<std::pair<std::string, std::string>> lines_of(const ConfiguredUsers& users) {
-  std::vector<std::pair<std::string, std::string>> lines;
-  if (users.value.empty()) return lines;
-  lines.emplace_back("users:", users.origin);
-  for (const ConfiguredUser& one : users.value) {
-    std::string rights;
-    for (size_t i = 0; i < access::right_names.size(); ++i)
-      if (one.user.rights.has(static_cast<Right>(i)))
-        rights += (rights.empty() ? "" : ", ") + std::string(access::right_names[i]);
-    lines.emplace_back("  - { name: " + in_quotes(one.user.name) + ", " +
-                           (one.token_file.empty() ? "sha256: \"not shown\""
-                                                   : "token_file: " + in_quotes(one.token_file)) +
-                           ", rights: [" + rights + "] }",
-                       users.origin);
-  }
-  return lines;
+std::string print_users(ConfiguredUsers& users) {
+  if (users.value.empty()) return {};
+  std::string text = line_with_origin("users:", users.origin);
+  for (ConfiguredUser& one : users.value)
+    text += line_with_origin("  - " + text_of(user_table(one), {}), users.origin);
+  return text;
 }
 
 }  // namespace sluice::config

@@ -8,17 +8,16 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "access/users.h"
 #include "base/diagnostic.h"
 #include "base/setting.h"
-#include "policy/read/yaml_tree.h"
 
 namespace sluice::config {
 
-class FileReader;
+struct Entry;
+struct Written;
 
 struct ConfiguredUser {
   access::User user;
@@ -30,9 +29,10 @@ using ConfiguredUsers = base::Setting<std::vector<ConfiguredUser>>;
 // Can a client send the name as one word, and can logs show it?
 bool is_user_name(std::string_view name);
 
-// Reads the key `users`.
-void read_users(FileReader& reader, const std::string& key, const policy::YamlNode& node,
-                ConfiguredUsers& users);
+// The settings of one user (config/table.h).
+std::vector<Entry> user_table(ConfiguredUser& user);
+// Reads the key `users`. False: it is no list, or too long a one, which was reported.
+bool read_users(const Written& written, ConfiguredUsers& users);
 
 // The files of tokens, each once, in the order of the list.
 std::vector<std::string> files_of(const ConfiguredUsers& users);
@@ -46,7 +46,7 @@ struct MadeUsers {
 };
 MadeUsers make_users(const ConfiguredUsers& users, base::Diagnostics& diagnostics);
 
-// The users as lines of a sluice.yaml, without digests.
-std::vector<std::pair<std::string, std::string>> lines_of(const ConfiguredUsers& users);
+// The users as lines of a sluice.yaml, without digests; empty: there are none.
+std::string print_users(ConfiguredUsers& users);
 
 }  // namespace sluice::config

@@ -2,9 +2,6 @@
 
 namespace sluice::protocol {
 
-void Settings::set(const SettingsFlag&, std::string_view, const std::string&,
-                   const base::Diagnostic&, base::Diagnostics&) {}
-
 std::string Settings::note(const config::Config&) const {
   return {};
 }

@@ -14,27 +14,18 @@ constexpr const char* about_divvy =
     "`node index.js CONFIG`: same files, same environment, same first line on standard output.\n"
     "Counters are kept in this process. SIGHUP, or a change of the file, reloads the rules.";
 
-const std::string footer_of_divvy =
-    std::string(
-        "Example:\n"
-        "  PORT=8321 sluice divvy rules.ini\n"
-        "  sluice ask divvy method=GET path=/pantry/cookies ip=10.0.0.7\n"
-        "\n"
-        "Environment:\n"
-        "  PORT           the port to listen on, default 8321; 0 takes a free one\n"
-        "  DEBUG=divvy    log level debug, unless --log-level is given\n") +
-    cli::server_environment_help +
-    "  STATSD_HOST, STATSD_PORT, STATSD_PREFIX, STATSD_USE_TCP   what is sent to statsd, and "
-    "where\n"
-    "  HTTP_SERVICE_PORT, PROMETHEUS_METRICS_PATH   where Divvy's page of metrics is\n"
-    "  REDIS_HOST, REDIS_PORT   the Redis that keeps the counters, shared with every Divvy that\n"
-    "                 uses it; either one is enough, the other is localhost or 6379\n"
-    "  REDIS_CLUSTER  1: that is a node of a Redis Cluster\n"
-    "  REDIS_USERNAME, REDIS_PASSWORD, REDIS_PASSWORD_FILE, REDIS_TLS=true   how it is reached,\n"
-    "                 which the original has no variables for\n";
+std::string footer_of_divvy() {
+  return std::string(
+             "Example:\n"
+             "  PORT=8321 sluice divvy rules.ini\n"
+             "  sluice ask divvy method=GET path=/pantry/cookies ip=10.0.0.7\n"
+             "\n"
+             "Environment:\n") +
+         config::help_of(variables_help) + cli::server_environment_help();
+}
 
 // If a Redis is configured, the first line is exactly that of Divvy.
-std::string first_lines(const std::vector<server::Bound>& bound, config::Config& config) {
+std::string first_lines(const std::vector<server::Bound>& bound, const config::Config& config) {
   std::string text = "Listening on port TCP port " + std::to_string(bound.front().port);
   if (config.store.redis) {
     const redis::Options& redis = config.store.redis->value;
@@ -47,7 +38,7 @@ std::string first_lines(const std::vector<server::Bound>& bound, config::Config&
   for (const auto& b : bound) {
     if (b.service.kind != server::Service::Kind::page) continue;
     const auto& its = static_cast<const DivvySettings&>(config.settings_of(number_of(description)));
-    const std::string& path = its.page->value.path;
+    const std::string& path = its.page->path;
     text += "Serving prometheus metrics at http://127.0.0.1:" + std::to_string(b.port) +
             (path.starts_with('/') ? "" : "/") + path + "\n";
   }
@@ -57,7 +48,7 @@ std::string first_lines(const std::vector<server::Bound>& bound, config::Config&
 }  // namespace
 
 int serve(const protocol::Words& words, config::CommandIo& io) {
-  cli::Arguments arguments("sluice divvy [options] CONFIG", about_divvy, footer_of_divvy,
+  cli::Arguments arguments("sluice divvy [options] CONFIG", about_divvy, footer_of_divvy(),
                            cli::exit_of_server);
   config::Flags flags;
   std::optional<std::string> host, on_store_error;
@@ -78,30 +69,26 @@ int serve(const protocol::Words& words, config::CommandIo& io) {
   if (arguments.positional().size() > 1)
     return arguments.misused("one configuration file is served, not several", io);
 
-  config::Config config;
-  base::Diagnostics diagnostics;
-  config.listen = {{{number_of(description), {"::", description.port}}}};
-  if (host) config.listen.front().value.address.host = *host;
-  auto policy = std::make_unique<DivvyFiles>(
-      base::Setting<std::string>{arguments.positional().front(), "argument"});
-  if (documented) policy->matching = {DivvyMatching::documented, "--documented"};
-  if (on_store_error) {
-    base::Diagnostic place;
-    place.subject = "--on-store-error";
-    policy->set("on_store_error", *on_store_error, place.subject, place, diagnostics);
-  }
-  config.policy.push_back(
-      {number_of(description), base::Cloned<protocol::PolicyFiles>(std::move(policy))});
-  config::apply_environment(io, config, diagnostics);
-  apply_divvy_environment(io, config, diagnostics);
-  config::apply_flags(flags, config, diagnostics);
-  tell(diagnostics, io);
-  if (base::has_errors(diagnostics)) return config::exit_failure;
-  if (flags.print) return config::show_config(config, io);
-  // A reload only reads the policy's file: all other settings come from flags and the environment.
-  return config::run_server(
-      config, [&config](base::Diagnostics&) { return config; },
-      {[&config](const auto& bound) { return first_lines(bound, config); }, nullptr}, io);
+  const config::ReadConfig read = [&](base::Diagnostics& to) {
+    config::Config config;
+    config.listen = {{{number_of(description), {"::", description.port}}}};
+    if (host) config.listen.front().value.address.host = *host;
+    auto policy = std::make_unique<DivvyFiles>(
+        base::Setting<std::string>{arguments.positional().front(), "argument"});
+    if (documented) policy->matching = {DivvyMatching::documented, "--documented"};
+    if (on_store_error) {
+      base::Diagnostic place;
+      place.subject = "--on-store-error";
+      policy->set("on_store_error", *on_store_error, place.subject, place, to);
+    }
+    config.policy.push_back(
+        {number_of(description), base::Cloned<protocol::PolicyFiles>(std::move(policy))});
+    config::apply_environment(io, config, to, config::names_of(variables_help));
+    apply_divvy_environment(io, config, to);
+    config::apply_flags(flags, config, to);
+    return config;
+  };
+  return config::serve_config(read, config::Reloads::rules, flags, {first_lines, nullptr}, io);
 }
 
 }  // namespace sluice::divvy

@@ -7,6 +7,7 @@
 
 #include "config/javascript_words.h"
 #include "config/settings.h"
+#include "config/variables.h"
 #include "policy/pattern.h"
 #include "protocol/divvy/commands.h"
 #include "protocol/divvy/settings.h"
@@ -32,83 +33,103 @@ bool wants_debug(std::string_view names) {
   return wanted;
 }
 
-// As Divvy's `parseInt(REDIS_PORT, 10) || 6379`.
-uint16_t read_redis_port(const std::string& text, base::Diagnostics& diagnostics) {
-  if (text.empty()) return redis::default_port;
-  base::Diagnostic place;
-  place.subject = "REDIS_PORT";
-  const double number = config::javascript_parse_int(text).value_or(0);
-  if (number == 0) {
-    place.severity = base::Diagnostic::Severity::warning;
-    config::complain(place, "`" + text + "` is not a port, so it is 6379, as in Divvy",
-                     "set it to 1 to 65535, or unset it", diagnostics);
-    return redis::default_port;
+// As Divvy's parseInt. A text that begins with no number is 0.
+std::optional<uint16_t> port_of(config::Variables& variables, const char* name,
+                                const std::string& text, const char* remedy) {
+  const auto port = config::port_of_number(config::javascript_parse_int(text).value_or(0));
+  if (!port) variables.complain(name, "`" + text + "` is not a port", remedy);
+  return port;
+}
+
+// The Redis of Divvy's `parseInt(REDIS_PORT, 10) || 6379` and `REDIS_HOST || 'localhost'`.
+void apply_redis(config::Variables& variables, config::Config& config) {
+  const auto host = variables.text("REDIS_HOST"), port = variables.text("REDIS_PORT"),
+             cluster = variables.text("REDIS_CLUSTER");
+  const bool is_cluster = cluster && (*cluster == "1" || *cluster == "true");
+  if (cluster && !is_cluster && *cluster != "0" && *cluster != "false")
+    variables.complain("REDIS_CLUSTER", "`" + *cluster + "` is neither 1 nor 0",
+                       "set it to 1 where REDIS_HOST is a node of a Redis Cluster, or unset it");
+  // An address of IPv6 has two colons at least.
+  if (host && std::ranges::count(*host, ':') == 1)
+    variables.complain("REDIS_HOST", "`" + *host + "` is not a host alone",
+                       "set it to the host, and REDIS_PORT to the port");
+  if (!host && !port && !is_cluster) return;
+  uint16_t number = 0;
+  if (port)
+    number =
+        port_of(variables, "REDIS_PORT", *port, "set it to 1 to 65535, or unset it").value_or(1);
+  if (port && number == 0)
+    variables.warn("REDIS_PORT", "`" + *port + "` is not a port, so it is 6379, as in Divvy",
+                   "set it to 1 to 65535, or unset it");
+  config::Setting<redis::Options> redis;
+  redis.value.nodes = {{host.value_or("localhost"), number == 0 ? redis::default_port : number}};
+  redis.value.cluster = is_cluster;
+  redis.origin = host ? "REDIS_HOST" : port ? "REDIS_PORT" : "REDIS_CLUSTER";
+  config.store.redis = std::move(redis);
+}
+
+void apply_statsd(config::Variables& variables, DivvySettings& settings) {
+  const auto host = variables.text("STATSD_HOST"), port = variables.text("STATSD_PORT");
+  if (host && port) {
+    const auto number =
+        port_of(variables, "STATSD_PORT", *port, "set it to 0 to 65535, or unset it");
+    if (number == 0)
+      variables.warn("STATSD_PORT",
+                     "`" + *port + "` is not a port, so nothing is sent to statsd, as in Divvy",
+                     "set it to 1 to 65535");
+    else if (number)
+      settings.statsd = {{*host, *number},
+                         variables.text("STATSD_PREFIX").value_or(""),
+                         variables.text("STATSD_USE_TCP").has_value()};
+    settings.statsd_origin = "STATSD_HOST";
+  } else if (host || port) {
+    variables.warn(host ? "STATSD_PORT" : "STATSD_HOST",
+                   "stands alone, so nothing is sent to statsd",
+                   "set STATSD_HOST and STATSD_PORT, or neither");
+  } else {
+    for (const char* name : {"STATSD_PREFIX", "STATSD_USE_TCP"})
+      if (variables.text(name))
+        variables.warn(name, "has no effect, as nothing is sent to statsd",
+                       "set STATSD_HOST and STATSD_PORT, or unset it");
   }
-  const auto port = config::port_of_number(number);
-  if (!port)
-    config::complain(place, "`" + text + "` is not a port", "set it to 1 to 65535, or unset it",
-                     diagnostics);
-  return port.value_or(redis::default_port);
+}
+
+void apply_page(config::Variables& variables, DivvySettings& settings) {
+  const auto path = variables.text("PROMETHEUS_METRICS_PATH"),
+             service = variables.text("HTTP_SERVICE_PORT");
+  if (path && service) {
+    constexpr const char* remedy = "set it to 0 to 65535, or unset it";
+    if (!config::javascript_parse_int(*service))  // Divvy does not start either
+      variables.complain("HTTP_SERVICE_PORT", "`" + *service + "` is not a port", remedy);
+    else if (const auto number = port_of(variables, "HTTP_SERVICE_PORT", *service, remedy))
+      settings.page = {{"::", *number}, *path};
+    settings.page_origin = "HTTP_SERVICE_PORT";
+  } else if (path || service) {
+    variables.warn(path ? "HTTP_SERVICE_PORT" : "PROMETHEUS_METRICS_PATH",
+                   "stands alone, so no page of metrics is served",
+                   "Only found one of HTTP_SERVICE_PORT / PROMETHEUS_METRICS_PATH. Check your "
+                   "environment.");
+  }
 }
 
 }  // namespace
 
 void apply_divvy_environment(const config::CommandIo& io, config::Config& config,
                              base::Diagnostics& diagnostics) {
-  if (const auto text = io.environment("PORT")) {
-    if (const auto port = config::node_port(*text)) {
-      config.listen.front().value.address.port = *port;
-      config.listen.front().origin = "PORT";
-    } else {
-      base::Diagnostic place;
-      place.subject = "PORT";
-      config::complain(place, "`" + *text + "` is not a port",
-                       "set it to 0 to 65535, or unset it for 8321", diagnostics);
-    }
-  }
-  if (const auto names = io.environment("DEBUG"); names && wants_debug(*names))
+  config::Variables variables(io, diagnostics);
+  variables.apply_node_port(config.listen.front(), "8321", false);
+  if (const auto names = variables.set("DEBUG"); names && wants_debug(*names))
     config.log.level = {spdlog::level::debug, "DEBUG"};
-  const auto redis_host = io.environment("REDIS_HOST");
-  const auto redis_port = io.environment("REDIS_PORT");
-  const auto is_set = [](const auto& text) { return text && !text->empty(); };
-  const auto cluster = io.environment("REDIS_CLUSTER");
-  const bool is_cluster = is_set(cluster) && (*cluster == "1" || *cluster == "true");
-  if (is_set(cluster) && !is_cluster && *cluster != "0" && *cluster != "false") {
-    base::Diagnostic place;
-    place.subject = "REDIS_CLUSTER";
-    config::complain(place, "`" + *cluster + "` is neither 1 nor 0",
-                     "set it to 1 where REDIS_HOST is a node of a Redis Cluster, or unset it",
-                     diagnostics);
-  }
-  // An address of IPv6 has two colons at least.
-  if (redis_host && std::ranges::count(*redis_host, ':') == 1) {
-    base::Diagnostic place;
-    place.subject = "REDIS_HOST";
-    config::complain(place, "`" + *redis_host + "` is not a host alone",
-                     "set it to the host, and REDIS_PORT to the port", diagnostics);
-  }
-  if (is_set(redis_host) || is_set(redis_port) || is_cluster) {
-    config::Setting<redis::Options> setting;
-    setting.value.nodes = {{is_set(redis_host) ? *redis_host : "localhost",
-                            read_redis_port(redis_port.value_or(""), diagnostics)}};
-    setting.value.cluster = is_cluster;
-    setting.origin = is_set(redis_host)   ? "REDIS_HOST"
-                     : is_set(redis_port) ? "REDIS_PORT"
-                                          : "REDIS_CLUSTER";
-    config.store.redis = std::move(setting);
-  }
-  const auto apply = [&](const char* name, auto set) {
-    const auto text = io.environment(name);
-    base::Diagnostic place;
-    place.subject = name;
-    if (is_set(text)) set(*text, name, place, config, diagnostics);
-  };
-  apply("REDIS_USERNAME", config::set_redis_username);
-  apply("REDIS_PASSWORD", config::set_redis_password);
-  apply("REDIS_PASSWORD_FILE", config::set_redis_password_file);
-  apply("REDIS_TLS", config::set_redis_tls);
-  static_cast<DivvySettings&>(config.settings_of(number_of(description)))
-      .apply_environment(io, diagnostics);
+  apply_redis(variables, config);
+  for (const auto& [name, as] : {std::pair("REDIS_USERNAME", "SLUICE_REDIS_USERNAME"),
+                                 {"REDIS_PASSWORD", "SLUICE_REDIS_PASSWORD"},
+                                 {"REDIS_PASSWORD_FILE", "SLUICE_REDIS_PASSWORD_FILE"},
+                                 {"REDIS_TLS", "SLUICE_REDIS_TLS"}})
+    if (const auto text = variables.text(name))
+      config::apply_variable(as, *text, name, config, diagnostics);
+  auto& settings = static_cast<DivvySettings&>(config.settings_of(number_of(description)));
+  apply_statsd(variables, settings);
+  apply_page(variables, settings);
 }
 
 }  // namespace sluice::divvy

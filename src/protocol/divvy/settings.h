@@ -6,13 +6,9 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "base/setting.h"
 #include "config/address.h"
-#include "config/command_io.h"
-#include "config/config.h"
 #include "protocol/settings.h"
 
 namespace sluice::divvy {
@@ -21,11 +17,11 @@ namespace sluice::divvy {
 inline constexpr uint16_t metrics_port = 9101;
 
 struct MetricsPage {
-  config::Address address;
+  config::Address address{"::", metrics_port};
   std::string path = "/metrics";
 };
 struct Statsd {
-  config::Address address;
+  config::Address address{"127.0.0.1", config::statsd_port};
   std::string prefix;
   bool tcp = false;
 };
@@ -33,16 +29,12 @@ struct Statsd {
 class DivvySettings final : public protocol::Settings {
  public:
   std::unique_ptr<Settings> clone() const override;
-  void read(config::FileReader& reader, const policy::YamlNode& section) override;
-  std::vector<std::pair<std::string, std::string>> lines() const override;
+  std::vector<config::Entry> table() override;
   void add_to(server::Options& options, protocol::Protocol self) const override;
 
-  // Reads STATSD_HOST, STATSD_PORT, STATSD_PREFIX, STATSD_USE_TCP, HTTP_SERVICE_PORT and
-  // PROMETHEUS_METRICS_PATH, with the same meaning as in Divvy.
-  void apply_environment(const config::CommandIo& io, base::Diagnostics& diagnostics);
-
-  std::optional<base::Setting<MetricsPage>> page;
-  std::optional<base::Setting<Statsd>> statsd;
+  std::optional<MetricsPage> page;
+  std::optional<Statsd> statsd;
+  std::string page_origin, statsd_origin;
 };
 
 extern const protocol::SettingsFormat settings_format;

@@ -1,6 +1,6 @@
 #include "cli/arguments.h"
 #include "config/serving.h"
-#include "config/settings.h"
+#include "config/variables.h"
 #include "protocol/droplet/commands.h"
 #include "protocol/droplet/settings.h"
 
@@ -12,15 +12,18 @@ constexpr const char* about_droplet =
     "to\n"
     "configure: each request brings its limits. Buckets are kept in this process.";
 
+constexpr config::VariableHelp variables_help[] = {
+    {"PORT", "the port to listen on, default 3000; 0 takes a free one"}};
+
 std::string footer_of_droplet() {
   return std::string(
              "Example:\n"
              "  PORT=3000 sluice droplet\n"
              "  sluice ask droplet take jar --lm 100\n"
              "\n"
-             "Environment:\n"
-             "  PORT           the port to listen on, default 3000; 0 takes a free one\n") +
-         cli::server_environment_help + cli::settings_environment_help(settings_format);
+             "Environment:\n") +
+         config::help_of(variables_help) + cli::server_environment_help() +
+         cli::settings_environment_help(settings_format);
 }
 
 }  // namespace
@@ -40,19 +43,16 @@ int serve(const protocol::Words& words, config::CommandIo& io) {
                                  "` is not expected; the port is given as PORT in the environment",
                              io);
 
-  config::Config config;
-  base::Diagnostics diagnostics;
-  config.listen = {{{number_of(description), {"::", description.port}}}};
-  if (host) config.listen.front().value.address.host = *host;
-  config::apply_environment(io, config, diagnostics);
-  apply_droplet_environment(io, config, diagnostics);
-  config::apply_flags(flags, config, diagnostics);
-  tell(diagnostics, io);
-  if (base::has_errors(diagnostics)) return config::exit_failure;
-  if (flags.print) return config::show_config(config, io);
-  // A reload changes nothing, because there is no file to read.
-  return config::run_server(
-      config, [&config](base::Diagnostics&) { return config; }, {}, io);
+  const config::ReadConfig read = [&](base::Diagnostics& to) {
+    config::Config config;
+    config.listen = {{{number_of(description), {"::", description.port}}}};
+    if (host) config.listen.front().value.address.host = *host;
+    config::apply_environment(io, config, to, config::names_of(variables_help));
+    config::Variables(io, to).apply_node_port(config.listen.front(), "3000", true);
+    config::apply_flags(flags, config, to);
+    return config;
+  };
+  return config::serve_config(read, config::Reloads::rules, flags, {}, io);
 }
 
 }  // namespace sluice::droplet

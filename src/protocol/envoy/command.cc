@@ -7,10 +7,11 @@
 #include "cli/arguments.h"
 #include "config/config.h"
 #include "config/serving.h"
-#include "config/settings.h"
+#include "config/variables.h"
 #include "protocol/envoy/commands.h"
 #include "protocol/envoy/environment.h"
 #include "protocol/envoy/policy_files.h"
+#include "protocol/envoy/variables.h"
 
 namespace sluice::envoy {
 namespace {
@@ -23,24 +24,25 @@ constexpr const char* about_envoy =
     "the same environment, the same Redis. Without Redis in the environment the counters are kept\n"
     "in this process. A change of the folder, or SIGHUP, reloads the limits.";
 
+constexpr config::VariableHelp variables_help[] = {
+    {"RUNTIME_ROOT, RUNTIME_SUBDIRECTORY, RUNTIME_APPDIRECTORY",
+     "the folder of limits, unless DIR is given"},
+    {"GRPC_HOST, GRPC_PORT", "gRPC, default 0.0.0.0:8081"},
+    {"HOST, PORT", "/json and /healthcheck, default 0.0.0.0:8080"},
+    {"STATSD_HOST, STATSD_PORT, or USE_PROMETHEUS=true, PROMETHEUS_ADDR",
+     "where counts are sent, under the original's names"},
+    {"DEBUG_PORT", "a port with /rlconfig, the limits that are loaded"},
+    {"REDIS_SOCKET_TYPE=tcp, REDIS_URL, REDIS_AUTH, REDIS_TLS, REDIS_TIMEOUT",
+     "the Redis that keeps the counters, shared with every `ratelimit` that uses it"}};
+
 std::string footer_of_envoy() {
   return std::string(
              "Example:\n"
              "  sluice envoy ./limits\n"
              "  RUNTIME_ROOT=/srv/limits RUNTIME_APPDIRECTORY=config sluice envoy\n"
              "\n"
-             "Environment, as the original's (docs/envoy.md has all of it):\n"
-             "  RUNTIME_ROOT, RUNTIME_SUBDIRECTORY, RUNTIME_APPDIRECTORY\n"
-             "                 the folder of limits, unless DIR is given\n"
-             "  GRPC_HOST, GRPC_PORT   gRPC, default 0.0.0.0:8081\n"
-             "  HOST, PORT     /json and /healthcheck, default 0.0.0.0:8080\n"
-             "  STATSD_HOST, STATSD_PORT, or USE_PROMETHEUS=true, PROMETHEUS_ADDR\n"
-             "                 where counts are sent, under the original's names\n"
-             "  DEBUG_PORT     a port with /rlconfig, the limits that are loaded\n"
-             "  REDIS_SOCKET_TYPE=tcp, REDIS_URL, REDIS_AUTH, REDIS_TLS, REDIS_TIMEOUT\n"
-             "                 the Redis that keeps the counters, shared with every `ratelimit`\n"
-             "                 that uses it\n") +
-         cli::server_environment_help;
+             "Environment, as the original's (docs/envoy.md has all of it):\n") +
+         config::help_of(variables_help) + cli::server_environment_help();
 }
 
 }  // namespace
@@ -54,27 +56,24 @@ int serve(const protocol::Words& words, config::CommandIo& io) {
   if (arguments.positional().size() > 1)
     return arguments.misused("one folder of limits is served, not several", io);
 
-  config::Config config;
-  base::Diagnostics diagnostics;
-  const protocol::Protocol self = number_of(description);
-  config.listen = {{{self, {"0.0.0.0", description.port}}}, {{self, {"0.0.0.0", http_port}}}};
-  base::Setting<std::string> folder;
-  if (arguments.positional().empty())
-    folder = limits_folder(io, diagnostics);
-  else
-    folder = {arguments.positional().front(), "argument"};
-  auto files = std::make_unique<LimitsFiles>(std::move(folder));
-  apply_limits_environment(io, *files, diagnostics);
-  config.policy.push_back({self, base::Cloned<protocol::PolicyFiles>(std::move(files))});
-  config::apply_environment(io, config, diagnostics);
-  apply_service_environment(io, config, diagnostics);
-  config::apply_flags(flags, config, diagnostics);
-  tell(diagnostics, io);
-  if (base::has_errors(diagnostics)) return config::exit_failure;
-  if (flags.print) return config::show_config(config, io);
-  // A reload reads the files of limits again; the configuration stays the same.
-  return config::run_server(
-      config, [&config](base::Diagnostics&) { return config; }, {}, io);
+  const config::ReadConfig read = [&](base::Diagnostics& to) {
+    config::Config config;
+    const protocol::Protocol self = number_of(description);
+    config.listen = {{{self, {"0.0.0.0", description.port}}}, {{self, {"0.0.0.0", http_port}}}};
+    base::Setting<std::string> folder;
+    if (arguments.positional().empty())
+      folder = limits_folder(io, to);
+    else
+      folder = {arguments.positional().front(), "argument"};
+    auto files = std::make_unique<LimitsFiles>(std::move(folder));
+    apply_limits_environment(io, *files, to);
+    config.policy.push_back({self, base::Cloned<protocol::PolicyFiles>(std::move(files))});
+    config::apply_environment(io, config, to, variable_names());
+    apply_service_environment(io, config, to);
+    config::apply_flags(flags, config, to);
+    return config;
+  };
+  return config::serve_config(read, config::Reloads::rules, flags, {}, io);
 }
 
 }  // namespace sluice::envoy

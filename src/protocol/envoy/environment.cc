@@ -16,99 +16,7 @@
 namespace sluice::envoy {
 namespace {
 
-using base::Diagnostic;
-
-struct Refused {
-  const char* name;
-  const char* with;
-  const char* what;
-  const char* remedy;
-};
-
-// Variables that are errors, because the server would do something else than they ask for. It must
-// never serve plain text in place of TLS.
-constexpr const char* no_listener_tls = "listeners cannot have TLS yet";
-constexpr const char* no_redis_tls =
-    "connections to Redis cannot have a certificate or an authority of their own yet";
-constexpr const char* proxy_in_front =
-    "unset it, and let a proxy or the mesh in front of sluice have the certificate";
-// `with`: without this variable the original ignores the other; null: the original always reads it.
-constexpr Refused refused[] = {
-    {"GRPC_SERVER_USE_TLS", nullptr, no_listener_tls, proxy_in_front},
-    {"GRPC_SERVER_TLS_CERT", "GRPC_SERVER_USE_TLS", no_listener_tls, proxy_in_front},
-    {"GRPC_SERVER_TLS_KEY", "GRPC_SERVER_USE_TLS", no_listener_tls, proxy_in_front},
-    {"GRPC_CLIENT_TLS_CACERT", "GRPC_SERVER_USE_TLS", no_listener_tls, proxy_in_front},
-    {"GRPC_CLIENT_TLS_SAN", "GRPC_SERVER_USE_TLS", no_listener_tls, proxy_in_front},
-    {"REDIS_TLS_CLIENT_CERT", "REDIS_TLS", no_redis_tls, "unset it"},
-    {"REDIS_TLS_CLIENT_KEY", "REDIS_TLS", no_redis_tls, "unset it"},
-    {"REDIS_TLS_CACERT", "REDIS_TLS", no_redis_tls,
-     "unset it, and add the authority to those of the system"},
-    {"REDIS_TLS_SKIP_HOSTNAME_VERIFICATION", "REDIS_TLS",
-     "the name in Redis' certificate is always verified", "unset it"},
-    {"GRPC_UDS", nullptr, "listeners cannot be UNIX sockets yet",
-     "unset it; set GRPC_HOST and GRPC_PORT"},
-    {"USE_DOG_STATSD", nullptr, "DogStatsD is not spoken",
-     "set USE_STATSD=true or USE_PROMETHEUS=true in its place"},
-};
-
-// Variables of the original that have no effect in sluice.
-constexpr const char* without_effect[] = {"REDIS_POOL_SIZE",
-                                          "REDIS_PIPELINE_WINDOW",
-                                          "REDIS_PIPELINE_LIMIT",
-                                          "REDIS_CLUSTER_PIPELINE_PARALLELISM",
-                                          "REDIS_POOL_ON_EMPTY_BEHAVIOR",
-                                          "REDIS_STARTUP_INITIAL_INTERVAL",
-                                          "REDIS_STARTUP_MAX_INTERVAL",
-                                          "REDIS_STARTUP_MAX_ELAPSED_TIME",
-                                          "TRACING_ENABLED",
-                                          "REDIS_PERSECOND_POOL_SIZE",
-                                          "REDIS_PERSECOND_PIPELINE_WINDOW",
-                                          "REDIS_PERSECOND_PIPELINE_LIMIT",
-                                          "REDIS_PERSECOND_CLUSTER_PIPELINE_PARALLELISM",
-                                          "REDIS_PERSECOND_POOL_ON_EMPTY_BEHAVIOR",
-                                          "REDIS_PERSECOND_TIMEOUT",
-                                          "USE_DOG_STATSD_MOGRIFIERS",
-                                          "PROMETHEUS_MAPPER_YAML"};
-// Further variables without effect, by their prefixes.
-constexpr std::string_view without_effect_prefixes[] = {
-    "CONFIG_GRPC_XDS_", "XDS_CLIENT_", "DOG_STATSD_MOGRIFIER_", "TRACING_", "OTEL_", "MEMCACHE_"};
-
-// Variables that have no effect unless a Redis is named.
-constexpr const char* of_redis[] = {"REDIS_TYPE",
-                                    "REDIS_SENTINEL_AUTH",
-                                    "REDIS_AUTH",
-                                    "REDIS_TLS",
-                                    "REDIS_TIMEOUT",
-                                    "REDIS_PERSECOND",
-                                    "REDIS_PERSECOND_URL",
-                                    "REDIS_HEALTH_CHECK_ACTIVE_CONNECTION",
-                                    "LOCAL_CACHE_SIZE_IN_BYTES"};
-
 constexpr int64_t over_cache_max = int64_t{1} << 30;
-
-// Variables that have no effect without another one.
-struct Needs {
-  const char *name, *other, *effect, *remedy;
-};
-constexpr Needs needs[] = {
-    {"PROMETHEUS_ADDR", "USE_PROMETHEUS", "no page of metrics is served",
-     "set USE_PROMETHEUS=true, or unset it"},
-    {"PROMETHEUS_PATH", "USE_PROMETHEUS", "no page of metrics is served",
-     "set USE_PROMETHEUS=true, or unset it"},
-    {"DEBUG_HOST", "DEBUG_PORT", "there is no debug port", "set DEBUG_PORT=6070, or unset it"},
-    {"LIMIT_LIMIT_HEADER", "LIMIT_RESPONSE_HEADERS_ENABLED", "no such header is sent",
-     "set LIMIT_RESPONSE_HEADERS_ENABLED=true, or unset it"},
-    {"LIMIT_REMAINING_HEADER", "LIMIT_RESPONSE_HEADERS_ENABLED", "no such header is sent",
-     "set LIMIT_RESPONSE_HEADERS_ENABLED=true, or unset it"},
-    {"LIMIT_RESET_HEADER", "LIMIT_RESPONSE_HEADERS_ENABLED", "no such header is sent",
-     "set LIMIT_RESPONSE_HEADERS_ENABLED=true, or unset it"},
-};
-
-void warn_of_lonely(Variables& variables) {
-  for (const auto& [name, other, effect, remedy] : needs)
-    if (variables.text(name) && !variables.is_wanted(other))
-      variables.warn(name, std::string("has no effect, as ") + effect, remedy);
-}
 
 // As in Go an empty host is every address.
 std::string host_of(Variables& variables, const char* name) {
@@ -249,9 +157,7 @@ void apply_log(Variables& variables, config::Config& config, base::Diagnostics& 
     *level = in_lower_case(*level);
     if (*level == "warning") *level = "warn";
     if (*level == "fatal" || *level == "panic") *level = "error";
-    Diagnostic place;
-    place.subject = "LOG_LEVEL";
-    config::set_log_level(*level, "LOG_LEVEL", place, config, diagnostics);
+    config::apply_variable("SLUICE_LOG_LEVEL", *level, "LOG_LEVEL", config, diagnostics);
   }
   // As in the original all but `json` is text.
   const std::string format = in_lower_case(variables.text("LOG_FORMAT").value_or("text"));
@@ -316,10 +222,8 @@ std::optional<RedisPlace> read_place(Variables& variables, const char* type, con
     nodes.remove_prefix(comma + 1);
     apply_auth(variables.text(sentinel_auth), place.sentinel.username, place.sentinel.password);
   }
-  Diagnostic where;
-  where.subject = url_name;
   config::Config named;
-  config::set_redis(nodes, url_name, where, named, diagnostics);
+  config::apply_variable("SLUICE_REDIS", nodes, url_name, named, diagnostics);
   if (!named.store.redis) return std::nullopt;
   (name == "SENTINEL" ? place.sentinel.nodes : place.nodes) = named.store.redis->value.nodes;
   return place;
@@ -354,11 +258,7 @@ void apply_redis(Variables& variables, config::Config& config, base::Diagnostics
             std::string(": sluice keeps the counters itself, and each server counts alone"),
         "set REDIS_URL=HOST:PORT where several servers share them");
   if (is_own || (!kind && !url)) {
-    for (const char* name : of_redis)
-      if (variables.is_wanted(name))
-        variables.warn(name,
-                       "is about a Redis, and none is named: sluice keeps the counters itself",
-                       "set REDIS_SOCKET_TYPE=tcp and REDIS_URL=HOST:PORT, or unset it");
+    variables.warn_of_redis();
     return;
   }
   if (!is_reached(variables, "REDIS_SOCKET_TYPE")) return;
@@ -393,25 +293,6 @@ void apply_redis(Variables& variables, config::Config& config, base::Diagnostics
                               "counters of one request would be in two servers",
                               "unset one of them");
   apply_second_redis(variables, redis, diagnostics);
-}
-
-void refuse(const config::CommandIo& io, Variables& variables) {
-  for (const Refused& one : refused)
-    if (variables.is_wanted(one.name) && (one.with == nullptr || variables.is_wanted(one.with)))
-      variables.complain(one.name, one.what, one.remedy);
-  if (variables.text("BACKEND_TYPE").value_or("redis") != "redis")
-    variables.complain("BACKEND_TYPE", "only Redis can keep the counters, or sluice itself",
-                       "unset it, or set it to redis");
-  if (variables.set("CONFIG_TYPE").value_or("FILE") != "FILE")
-    variables.complain("CONFIG_TYPE", "limits come from files only, not by xDS yet",
-                       "unset it, or set it to FILE");
-  for (const char* name : without_effect)
-    if (variables.is_wanted(name)) variables.warn(name, "has no effect here", "it may be unset");
-  if (!io.variables) return;
-  for (const auto& [name, value] : io.variables())
-    for (const std::string_view prefix : without_effect_prefixes)
-      if (name.starts_with(prefix) && name != "TRACING_ENABLED" && !value.empty())
-        variables.warn(name.c_str(), "has no effect here", "it may be unset");
 }
 
 }  // namespace
@@ -450,9 +331,7 @@ void apply_limits_environment(const config::CommandIo& io, LimitsFiles& files,
 void apply_service_environment(const config::CommandIo& io, config::Config& config,
                                base::Diagnostics& diagnostics) {
   Variables variables(io, diagnostics);
-  variables.check_typed();
-  refuse(io, variables);
-  warn_of_lonely(variables);
+  variables.check();
   apply_addresses(variables, config);
   auto& settings =
       static_cast<EnvoySettings&>(config.settings_of(protocol::number_of(description)));

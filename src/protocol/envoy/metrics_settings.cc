@@ -11,100 +11,10 @@
 namespace sluice::envoy {
 namespace {
 
-using policy::YamlNode;
-using Key = std::string;
+using config::setting;
 
 // A day: the longest period that statsd's counts may cover.
 constexpr base::Duration flush_interval_max = base::seconds(86'400);
-
-class MetricsReader {
- public:
-  explicit MetricsReader(config::FileReader& reader) : reader_(reader) {}
-
-  MetricsSettings read(const YamlNode& section) {
-    reader_.map(section, "metrics",
-                {{"prometheus", [&](const Key&, const YamlNode& node) { prometheus(node); }},
-                 {"statsd", [&](const Key&, const YamlNode& node) { statsd(node); }},
-                 {"paths_max",
-                  [&](const Key& key, const YamlNode& node) {
-                    complain(key, node,
-                             "is not a setting: the first 10,000 paths of requests are counted",
-                             "take it out");
-                  }},
-                 {"near_limit_ratio", [&](const Key& key, const YamlNode& node) {
-                    take(key, node, read_ratio, its_.counting.near_ratio, "is not a ratio",
-                         "write one as in `0.8`");
-                  }}});
-    if (its_.prometheus && its_.statsd)
-      complain("metrics", section, "there are a page for Prometheus and a statsd",
-               "take one of them out: each counter is sent in one way");
-    return std::move(its_);
-  }
-
- private:
-  void prometheus(const YamlNode& node) {
-    its_.prometheus = MetricsSettings::Page{};
-    MetricsSettings::Page& page = *its_.prometheus;
-    reader_.map(
-        node, "prometheus",
-        {{"address",
-          [&](const Key& key, const YamlNode& value) {
-            if (auto address = reader_.address(key, value, prometheus_port))
-              page.address = *std::move(address);
-          }},
-         {"path",
-          [&](const Key& key, const YamlNode& value) {
-            if (auto path = reader_.text(key, value)) page.path = *std::move(path);
-          }},
-         {"milliseconds", [&](const Key& key, const YamlNode& value) {
-            its_.counting.milliseconds =
-                reader_.truth(key, value, "write `milliseconds: true`, or take it out for seconds")
-                    .value_or(false);
-          }}});
-  }
-  void statsd(const YamlNode& node) {
-    its_.statsd = MetricsSettings::Statsd{};
-    MetricsSettings::Statsd& statsd = *its_.statsd;
-    reader_.map(node, "statsd",
-                {{"address",
-                  [&](const Key& key, const YamlNode& value) {
-                    if (auto address = reader_.address(key, value, config::statsd_port))
-                      statsd.address = *std::move(address);
-                  }},
-                 {"flush_interval",
-                  [&](const Key& key, const YamlNode& value) {
-                    take(key, value, read_interval, statsd.flush_interval,
-                         "is not a length of time from 1ms to 24h", "write one as in `10s`");
-                  }},
-                 {"tags", [&](const Key& key, const YamlNode& value) {
-                    take(key, value, read_tags, its_.counting.tags, "are not tags",
-                         "write them as in \"env:test,zone:b\"");
-                  }}});
-  }
-
-  static std::optional<base::Duration> read_interval(std::string_view text) {
-    const auto length = base::parse_duration(text);
-    if (!length || length->us < 1'000 || *length > flush_interval_max) return std::nullopt;
-    return length;
-  }
-  template <class Read, class Value>
-  void take(const Key& key, const YamlNode& node, Read read_value, Value& to, const char* wrong,
-            const char* remedy) {
-    const auto text = reader_.text(key, node);
-    if (!text) return;
-    if (auto value = read_value(*text))
-      to = *std::move(value);
-    else
-      complain(key, node, "`" + *text + "` " + wrong, remedy);
-  }
-  void complain(const Key& key, const YamlNode& node, std::string what, std::string remedy) {
-    config::complain(reader_.place(key, node), std::move(what), std::move(remedy),
-                     reader_.diagnostics());
-  }
-
-  config::FileReader& reader_;
-  MetricsSettings its_;
-};
 
 std::string ratio_text(float ratio) {
   char text[64];
@@ -126,10 +36,100 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
+struct Tags {
+  using Pairs = std::vector<std::pair<std::string, std::string>>;
+
+  static bool read(const config::Written& written, Pairs& to) {
+    auto tags = read_tags(written.text);
+    if (!tags) return written.wrong_text("are not tags", "write them as in \"env:test,zone:b\"");
+    to = *std::move(tags);
+    return true;
+  }
+  static std::string text(const Pairs& tags) {
+    std::string text;
+    for (const auto& [key, value] : tags) text += (text.empty() ? "" : ",") + key + ":" + value;
+    return text.empty() ? text : config::in_quotes(text);
+  }
+  static std::string values() { return "`key:value,...`"; }
+};
+
+struct Ratio {
+  static bool read(const config::Written& written, float& to) {
+    const auto ratio = read_ratio(written.text);
+    if (!ratio) return written.wrong_text("is not a ratio", "write one as in `0.8`");
+    to = *ratio;
+    return true;
+  }
+  static std::string text(float ratio) { return ratio_text(ratio); }
+  static std::string values() { return "a number from 0"; }
+};
+
+// `milliseconds` and `tags` stand in the maps of the page and of statsd.
+config::Table metrics_table(MetricsSettings& its) {
+  const auto about = [](std::string_view help) {
+    return config::About{.help = help, .shown = config::Shown::changed};
+  };
+  config::Entry page{.key = "prometheus", .is_single = false, .all_shown = true};
+  const auto page_table = [about](MetricsSettings::Page& at, LimitMetrics::Options& counting) {
+    config::Table table{
+        setting("address", at.address, config::HostPort{prometheus_port},
+                {.help = "where Prometheus finds the original's page"}),
+        setting("path", at.path, config::Text{}, {.help = "and its path"}),
+        setting("milliseconds", counting.milliseconds,
+                config::Truth{"write `milliseconds: true`, or take it out for seconds"},
+                about("response times are in milliseconds, as the original can have them"))};
+    if (!counting.milliseconds) table.back().text = {};
+    return table;
+  };
+  page.read = [&its, page_table](const config::Written& written) {
+    read_table(written, page_table(its.prometheus.emplace(), its.counting));
+    return true;
+  };
+  page.parts = [&its, page_table] {
+    return its.prometheus ? page_table(*its.prometheus, its.counting) : config::Table();
+  };
+  page.visit_usual = [page_table](const auto& visit) {
+    MetricsSettings usual;
+    visit(page_table(usual.prometheus.emplace(), usual.counting));
+  };
+  config::Entry statsd{.key = "statsd", .is_single = false, .all_shown = true};
+  const auto statsd_table = [about](MetricsSettings::Statsd& to, LimitMetrics::Options& counting) {
+    return config::Table{
+        setting("address", to.address, config::HostPort{config::statsd_port},
+                {.help = "the statsd that is told the original's metrics, over TCP"}),
+        setting("flush_interval", to.flush_interval,
+                config::Length{{1'000}, flush_interval_max, {}, "10s"},
+                {.help = "how often it is told"}),
+        setting("tags", counting.tags, Tags{}, about("in the metrics' names"))};
+  };
+  statsd.read = [&its, statsd_table](const config::Written& written) {
+    read_table(written, statsd_table(its.statsd.emplace(), its.counting));
+    return true;
+  };
+  statsd.parts = [&its, statsd_table] {
+    return its.statsd ? statsd_table(*its.statsd, its.counting) : config::Table();
+  };
+  statsd.visit_usual = [statsd_table](const auto& visit) {
+    MetricsSettings usual;
+    visit(statsd_table(usual.statsd.emplace(), usual.counting));
+  };
+  return {std::move(page), std::move(statsd),
+          setting("near_limit_ratio", its.counting.near_ratio, Ratio{},
+                  about("the part of a limit from which on requests are counted as near it")),
+          config::gone_setting("paths_max",
+                               "take it out: the first 10,000 paths of requests are counted")};
+}
+
+bool check_metrics(const config::Written& written, const config::GivenKeys&, MetricsSettings& its) {
+  return !its.prometheus || !its.statsd ||
+         written.wrong("there are a page for Prometheus and a statsd",
+                       "take one of them out: each counter is sent in one way");
+}
+
 }  // namespace
 
-MetricsSettings read_metrics(config::FileReader& reader, const YamlNode& node) {
-  return MetricsReader(reader).read(node);
+config::Entry metrics_entry(MetricsSettings& metrics) {
+  return section("metrics", metrics, metrics_table, {}, nullptr, check_metrics);
 }
 
 std::optional<std::vector<std::pair<std::string, std::string>>> read_tags(std::string_view text) {
@@ -154,32 +154,6 @@ std::optional<float> read_ratio(std::string_view text) {
       ratio < 0)
     return std::nullopt;
   return ratio;
-}
-
-std::string MetricsSettings::text() const {
-  std::string text;
-  const auto add = [&](std::string_view key, const std::string& value) {
-    text += (text.empty() ? "" : ", ") + std::string(key) + ": " + value;
-  };
-  const auto address_text = [](const config::Address& address) {
-    return config::in_quotes(config::format_address(address.host, address.port));
-  };
-  if (prometheus)
-    add("prometheus", "{ address: " + address_text(prometheus->address) +
-                          ", path: " + config::in_quotes(prometheus->path) +
-                          (counting.milliseconds ? ", milliseconds: true }" : " }"));
-  if (statsd) {
-    std::string tags;
-    for (const auto& [key, value] : counting.tags)
-      tags += (tags.empty() ? "" : ",") + key + ":" + value;
-    add("statsd", "{ address: " + address_text(statsd->address) +
-                      ", flush_interval: " + config::in_one_unit(statsd->flush_interval) +
-                      (tags.empty() ? "" : ", tags: " + config::in_quotes(tags)) + " }");
-  }
-  const LimitMetrics::Options usual;
-  if (counting.near_ratio != usual.near_ratio)
-    add("near_limit_ratio", ratio_text(counting.near_ratio));
-  return text;
 }
 
 void MetricsSettings::add_to(server::Options& to, protocol::Protocol self,

@@ -10,7 +10,7 @@
 
 #include "base/time.h"
 #include "config/address.h"
-#include "config/file_reader.h"
+#include "config/table.h"
 #include "protocol/envoy/limit_metrics.h"
 #include "protocol/envoy/options.h"
 #include "protocol/protocol.h"
@@ -36,13 +36,12 @@ struct MetricsSettings {
   std::optional<Statsd> statsd{};
   LimitMetrics::Options counting{};
 
-  // The settings that differ from the defaults, as the value of `metrics:`; empty: none does.
-  std::string text() const;
   // Adds the page's listener or the statsd, and the counters for the sessions.
   void add_to(server::Options& to, protocol::Protocol self, EnvoyOptions& sessions) const;
 };
 
-MetricsSettings read_metrics(config::FileReader& reader, const policy::YamlNode& node);
+// The key `metrics`.
+config::Entry metrics_entry(MetricsSettings& metrics);
 
 // Reads `k:v,k2:v2`, and sorts the tags by their keys. Characters that would end a part of a name
 // become `_`. Nothing: the text is malformed.

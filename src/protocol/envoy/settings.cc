@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
 
 #include "base/units.h"
-#include "config/file_reader.h"
 #include "config/settings.h"
+#include "config/table.h"
 #include "policy/rule_set.h"
 #include "protocol/envoy/dialect.h"
 #include "protocol/envoy/rules.h"
@@ -17,7 +16,7 @@
 namespace sluice::envoy {
 namespace {
 
-using policy::YamlNode;
+using config::setting;
 
 constexpr std::array<std::string_view, 4> style_names = {"none", "legacy", "ietf", "both"};
 
@@ -28,155 +27,46 @@ constexpr std::array<std::string_view, 17> status_names = {
     "ABORTED",   "OUT_OF_RANGE",   "UNIMPLEMENTED",     "INTERNAL",           "UNAVAILABLE",
     "DATA_LOSS", "UNAUTHENTICATED"};
 
-class Reader {
- public:
-  Reader(config::FileReader& reader, EnvoyOptions& to, MetricsSettings& metrics)
-      : reader_(reader), to_(to), metrics_(metrics) {}
-
-  void read(const YamlNode& section) {
-    reader_.map(section, "envoy",
-                {{"charge", [&](const auto& key, const auto& node) { charge(key, node); }},
-                 {"all_or_nothing", [&](const auto& key, const auto& node) { domains(key, node); }},
-                 truth("stop_when_over", to_.sparing),
-                 truth("shadow_mode", to_.response.shadow),
-                 truth("quota_mode", to_.response.quota),
-                 truth("dynamic_metadata", to_.response.dynamic_metadata),
-                 {"headers", [&](const auto& key, const auto& node) { headers(key, node); }},
-                 header_name("limit_header", to_.response.limit_header),
-                 header_name("remaining_header", to_.response.remaining_header),
-                 header_name("reset_header", to_.response.reset_header),
-                 {"error_code", [&](const auto& key, const auto& node) { error_code(key, node); }},
-                 truth("healthy_with_domains", to_.healthy_with_domains),
-                 truth("healthy_with_store", to_.healthy_with_store),
-                 truth("reflection", to_.reflection),
-                 length("connection_age", to_.connection_age),
-                 length("connection_grace", to_.connection_grace),
-                 {"debug_port",
-                  [&](const auto& key, const auto& node) {
-                    if (const auto port = reader_.number(key, node, 1, UINT16_MAX))
-                      to_.debug_port = static_cast<uint16_t>(*port);
-                  }},
-                 {"metrics",
-                  [&](const auto&, const auto& node) { metrics_ = read_metrics(reader_, node); }}});
-  }
-
- private:
-  using Key = config::FileReader::Known;
-
-  Key truth(std::string_view name, bool& to) {
-    return {
-        name, [this, &to](const std::string& key, const YamlNode& node) {
-          to = reader_.truth(key, node, "write `" + key + ": true`, or take it out").value_or(to);
-        }};
-  }
-  Key header_name(std::string_view name, std::string& to) {
-    return {name, [this, &to](const std::string& key, const YamlNode& node) {
-              auto text = reader_.text(key, node);
-              if (!text) return;
-              if (wire::is_http_field_name(*text))
-                to = *std::move(text);
-              else
-                complain(key, node, "`" + *text + "` is not the name of a header",
-                         "use letters, digits and `-`, such as RateLimit-Limit");
-            }};
-  }
-  Key length(std::string_view name, base::Duration& to) {
-    return {name, [this, &to](const std::string& key, const YamlNode& node) {
-              const auto text = reader_.text(key, node);
-              if (!text) return;
-              if (const auto length = base::parse_duration(*text); length && length->us > 0)
-                to = *length;
-              else
-                complain(key, node, "`" + *text + "` is not a length of time",
-                         "write one as in `24h`, or take it out for ever");
-            }};
-  }
-  void charge(const std::string& key, const YamlNode& node) {
-    const auto text = reader_.text(key, node);
-    if (!text) return;
-    if (*text == "each" || *text == "all_or_nothing")
-      to_.all_or_nothing = *text == "all_or_nothing";
-    else
-      complain(key, node, "`" + *text + "` is not a way of charging",
-               "write `each`, as the original, or `all_or_nothing`");
-  }
-  void domains(const std::string& key, const YamlNode& node) {
-    if (!reader_.sequence(key, node, "all_or_nothing: [DOMAIN]")) return;
-    for (YamlNode item = node.first_child(); item; item = item.next())
-      if (auto domain = reader_.text(key, item))
-        to_.all_or_nothing_domains.push_back(*std::move(domain));
-  }
-  void headers(const std::string& key, const YamlNode& node) {
-    const auto text = reader_.text(key, node);
-    if (!text) return;
-    const auto style = std::ranges::find(style_names, *text);
-    if (style == style_names.end())
-      complain(key, node, "`" + *text + "` is not a style of headers",
-               "write none, legacy, ietf or both");
-    else
-      to_.response.headers = static_cast<HeaderStyle>(style - style_names.begin());
-  }
-  void error_code(const std::string& key, const YamlNode& node) {
-    const auto text = reader_.text(key, node);
-    if (!text) return;
-    const auto name = std::ranges::find(status_names, *text);
+// A status that tells an error.
+struct ErrorCode {
+  static bool read(const config::Written& written, wire::GrpcStatus& to) {
+    const auto name = std::ranges::find(status_names, written.text);
     if (name == status_names.end() || name == status_names.begin())
-      complain(key, node, "`" + *text + "` is not a status of gRPC that tells an error",
-               "write its name, as in `UNAVAILABLE`");
-    else
-      to_.error_code = static_cast<wire::GrpcStatus>(name - status_names.begin());
+      return written.wrong_text("is not a status of gRPC that tells an error",
+                                "write its name, as in `UNAVAILABLE`");
+    to = static_cast<wire::GrpcStatus>(name - status_names.begin());
+    return true;
   }
-  void complain(const std::string& key, const YamlNode& node, std::string what,
-                std::string remedy) {
-    config::complain(reader_.place(key, node), std::move(what), std::move(remedy),
-                     reader_.diagnostics());
+  static std::string text(wire::GrpcStatus status) {
+    return std::string(status_names[static_cast<size_t>(status)]);
   }
-
-  config::FileReader& reader_;
-  EnvoyOptions& to_;
-  MetricsSettings& metrics_;
+  static std::string values() { return "a name, as `UNAVAILABLE`"; }
 };
 
-// The settings that differ from the defaults.
-std::string text_of(const EnvoyOptions& its, const MetricsSettings& metrics) {
-  std::string text;
-  const auto add = [&](std::string_view key, std::string value) {
-    text += (text.empty() ? "" : ", ") + std::string(key) + ": " + std::move(value);
-  };
-  const EnvoyOptions usual;
-  add("charge", its.all_or_nothing ? "all_or_nothing" : "each");
-  if (!its.all_or_nothing_domains.empty()) {
-    std::string list;
-    for (const std::string& domain : its.all_or_nothing_domains)
-      list += (list.empty() ? "" : ", ") + config::in_quotes(domain);
-    add("all_or_nothing", "[" + list + "]");
+struct HeaderName : config::Text {
+  static bool read(const config::Written& written, std::string& to) {
+    to = written.text;
+    return wire::is_http_field_name(to) ||
+           written.wrong_text("is not the name of a header",
+                              "use letters, digits and `-`, such as RateLimit-Limit");
   }
-  if (its.sparing) add("stop_when_over", "true");
-  const ResponseOptions& response = its.response;
-  if (response.shadow) add("shadow_mode", "true");
-  if (response.quota) add("quota_mode", "true");
-  if (response.dynamic_metadata) add("dynamic_metadata", "true");
-  add("headers", std::string(style_names[static_cast<size_t>(response.headers)]));
-  const auto header = [&](std::string_view key, const std::string& name,
-                          const std::string& usual_name) {
-    if (name != usual_name) add(key, config::in_quotes(name));
-  };
-  header("limit_header", response.limit_header, usual.response.limit_header);
-  header("remaining_header", response.remaining_header, usual.response.remaining_header);
-  header("reset_header", response.reset_header, usual.response.reset_header);
-  add("error_code", std::string(status_names[static_cast<size_t>(its.error_code)]));
-  if (its.healthy_with_domains) add("healthy_with_domains", "true");
-  if (its.healthy_with_store) add("healthy_with_store", "true");
-  if (its.reflection) add("reflection", "true");
-  if (its.connection_age != base::never)
-    add("connection_age", config::in_one_unit(its.connection_age));
-  if (its.connection_grace != base::never)
-    add("connection_grace", config::in_one_unit(its.connection_grace));
-  if (its.debug_port != 0) add("debug_port", std::to_string(its.debug_port));
-  if (const std::string text_of_metrics = metrics.text(); !text_of_metrics.empty())
-    add("metrics", "{ " + text_of_metrics + " }");
-  return text;
-}
+};
+
+// An age; base::never, which cannot be written: no bound.
+struct Age {
+  static bool read(const config::Written& written, base::Duration& to) {
+    const auto length = base::parse_duration(written.text);
+    if (!length || length->us == 0)
+      return written.wrong_text("is not a length of time",
+                                "write one as in `24h`, or take it out for ever");
+    to = *length;
+    return true;
+  }
+  static std::string text(base::Duration age) {
+    return age == base::never ? "" : config::in_one_unit(age);
+  }
+  static std::string values() { return "a length of time, as `24h`"; }
+};
 
 }  // namespace
 
@@ -184,13 +74,59 @@ std::unique_ptr<protocol::Settings> EnvoySettings::clone() const {
   return std::make_unique<EnvoySettings>(*this);
 }
 
-void EnvoySettings::read(config::FileReader& reader, const YamlNode& section) {
-  origin_ = reader.origin(section);
-  Reader(reader, options, metrics).read(section);
-}
-
-std::vector<std::pair<std::string, std::string>> EnvoySettings::lines() const {
-  return {{"envoy: { " + text_of(options, metrics) + " }", origin_}};
+std::vector<config::Entry> EnvoySettings::table() {
+  const auto always = [](std::string_view help) { return config::About{.help = help}; };
+  const auto changed = [](std::string_view help) {
+    return config::About{.help = help, .shown = config::Shown::changed};
+  };
+  const auto truth = [&](std::string_view key, bool& to, std::string_view help) {
+    return setting(key, to, config::Truth{"write `true`, or take it out"}, changed(help));
+  };
+  ResponseOptions& response = options.response;
+  return {
+      setting("charge", options.all_or_nothing,
+              config::Choice<bool>{{{"each", false}, {"all_or_nothing", true}},
+                                   "a way of charging",
+                                   "write `each`, as the original, or `all_or_nothing`"},
+              always("each descriptor by itself, even if it is refused; or [all or "
+                     "nothing](envoy.md#all-or-nothing)")),
+      setting("all_or_nothing", options.all_or_nothing_domains,
+              config::ListOf{config::Text{}, "all_or_nothing: [DOMAIN]"},
+              changed("domains that are charged all or nothing although `charge` is `each`")),
+      truth("stop_when_over", options.sparing,
+            "if one of the request's limits is over, only those that are over are charged"),
+      truth("shadow_mode", response.shadow,
+            "the overall code of an answer is OK, whatever the statuses of its descriptors are"),
+      truth("quota_mode", response.quota, "every limit is treated as one with `quota_mode`"),
+      truth("dynamic_metadata", response.dynamic_metadata,
+            "the answer contains domain, descriptors, and the metadata of limits that are not "
+            "over"),
+      setting("headers", response.headers,
+              config::choice<HeaderStyle>(style_names, "a style of headers",
+                                          "write none, legacy, ietf or both"),
+              always("header fields in the answer. `legacy`: the three below. `ietf`: "
+                     "`RateLimit-Policy`, `RateLimit`, and `Retry-After` when over")),
+      setting("limit_header", response.limit_header, HeaderName{}, changed("name of the first")),
+      setting("remaining_header", response.remaining_header, HeaderName{},
+              changed("of the second")),
+      setting("reset_header", response.reset_header, HeaderName{}, changed("of the third")),
+      setting("error_code", options.error_code, ErrorCode{},
+              always("gRPC's status when the store cannot decide; too late is always "
+                     "`UNAVAILABLE`")),
+      truth("healthy_with_domains", options.healthy_with_domains,
+            "healthy only if at least one domain is loaded"),
+      truth("healthy_with_store", options.healthy_with_store,
+            "healthy only while the store can decide"),
+      truth("reflection", options.reflection, "gRPC's server reflection is answered (`grpcurl`)"),
+      setting("connection_age", options.connection_age, Age{},
+              changed("at this age, plus or minus a tenth, a connection accepts no more calls: "
+                      "Envoy opens a new one")),
+      setting("connection_grace", options.connection_grace, Age{},
+              changed("how long calls under way may then take")),
+      setting("debug_port", options.debug_port, config::Number{1, UINT16_MAX},
+              changed("the port of a listener that serves only `/rlconfig`, the limits as "
+                      "lines")),
+      metrics_entry(metrics)};
 }
 
 void EnvoySettings::add_to(server::Options& to, protocol::Protocol self) const {
@@ -209,7 +145,7 @@ void EnvoySettings::check(const config::Config& config, base::Diagnostics& diagn
       config.own[i]->add_to(others, static_cast<protocol::Protocol>(i));
   if (!others.statsd) return;
   base::Diagnostic place;
-  place.subject = origin_;
+  place.subject = origin;
   config::complain(place, "another protocol tells statsd as well",
                    "take one of them out, or write `metrics: { prometheus: {} }`", diagnostics);
 }
@@ -237,8 +173,6 @@ void EnvoySettings::review(const policy::RuleSet& rules, base::Diagnostics& diag
 }
 
 constinit const protocol::SettingsFormat settings_format = {
-    .subject = protocol::SettingsFormat::Subject::store,
-    .flags = {},
     .make = []() -> std::unique_ptr<protocol::Settings> {
       return std::make_unique<EnvoySettings>();
     },

@@ -3,9 +3,6 @@
 #pragma once
 
 #include <memory>
-#include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 #include "protocol/envoy/metrics_settings.h"
@@ -18,8 +15,7 @@ namespace sluice::envoy {
 class EnvoySettings final : public protocol::Settings, public protocol::RuleReview {
  public:
   std::unique_ptr<Settings> clone() const override;
-  void read(config::FileReader& reader, const policy::YamlNode& section) override;
-  std::vector<std::pair<std::string, std::string>> lines() const override;
+  std::vector<config::Entry> table() override;
   void add_to(server::Options& options, protocol::Protocol self) const override;
 
   void check(const config::Config& config, base::Diagnostics& diagnostics) const override;
@@ -28,9 +24,6 @@ class EnvoySettings final : public protocol::Settings, public protocol::RuleRevi
 
   EnvoyOptions options;
   MetricsSettings metrics;
-
- private:
-  std::string origin_;
 };
 
 extern const protocol::SettingsFormat settings_format;

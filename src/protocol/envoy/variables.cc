@@ -2,82 +2,153 @@
 
 #include <utility>
 
-#include "config/settings.h"
 #include "protocol/envoy/metrics_settings.h"
 #include "protocol/envoy/words.h"
 
 namespace sluice::envoy {
 namespace {
 
-using base::Diagnostic;
-
 // How the original reads a variable; it ends at the start where it cannot read one, as an empty
-// number. The others are texts.
-enum class VariableKind : uint8_t { truth, number, duration, ratio, tags };
-struct Typed {
+// number.
+enum class VariableKind : uint8_t { text, truth, number, duration, ratio, tags };
+// What becomes of it here.
+enum class Fate : uint8_t {
+  used,
+  refused,    // because the server would do something else than it asks for
+  no_effect,  // in sluice
+  needs,      // has no effect unless `other` is wanted
+  of_redis,   // has no effect unless a Redis is named
+};
+struct Variable {
   VariableKind kind;
   const char* name;
+  Fate fate = Fate::used;
+  // `refused`: without this variable the original ignores it; null: it always reads it.
+  const char* other = nullptr;
+  const char *what = nullptr, *remedy = nullptr;
 };
-constexpr Typed typed[] = {
-    {VariableKind::truth, "GRPC_SERVER_USE_TLS"},
-    {VariableKind::truth, "FORCE_START_WITHOUT_INITIAL_CONFIG"},
-    {VariableKind::truth, "CONFIG_GRPC_XDS_SERVER_USE_TLS"},
-    {VariableKind::truth, "XDS_CLIENT_BACKOFF_JITTER"},
-    {VariableKind::truth, "USE_DOG_STATSD"},
-    {VariableKind::truth, "USE_STATSD"},
-    {VariableKind::truth, "DISABLE_STATS"},
-    {VariableKind::truth, "USE_PROMETHEUS"},
-    {VariableKind::truth, "PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS"},
-    {VariableKind::truth, "RUNTIME_IGNOREDOTFILES"},
-    {VariableKind::truth, "RUNTIME_WATCH_ROOT"},
-    {VariableKind::truth, "STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT"},
-    {VariableKind::truth, "LIMIT_RESPONSE_HEADERS_ENABLED"},
-    {VariableKind::truth, "HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED"},
-    {VariableKind::truth, "REDIS_TLS"},
-    {VariableKind::truth, "REDIS_TLS_SKIP_HOSTNAME_VERIFICATION"},
-    {VariableKind::truth, "REDIS_PERSECOND"},
-    {VariableKind::truth, "REDIS_PERSECOND_TLS"},
-    {VariableKind::truth, "REDIS_HEALTH_CHECK_ACTIVE_CONNECTION"},
-    {VariableKind::truth, "MEMCACHE_TLS"},
-    {VariableKind::truth, "MEMCACHE_TLS_SKIP_HOSTNAME_VERIFICATION"},
-    {VariableKind::truth, "SHADOW_MODE"},
-    {VariableKind::truth, "QUOTA_MODE"},
-    {VariableKind::truth, "RESPONSE_DYNAMIC_METADATA"},
-    {VariableKind::truth, "MERGE_DOMAIN_CONFIG"},
-    {VariableKind::truth, "TRACING_ENABLED"},
-    {VariableKind::number, "PORT"},
-    {VariableKind::number, "DEBUG_PORT"},
-    {VariableKind::number, "GRPC_PORT"},
-    {VariableKind::number, "STATSD_PORT"},
-    {VariableKind::number, "XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES"},
-    {VariableKind::number, "EXPIRATION_JITTER_MAX_SECONDS"},
-    {VariableKind::number, "LOCAL_CACHE_SIZE_IN_BYTES"},
-    {VariableKind::number, "REDIS_POOL_SIZE"},
-    {VariableKind::number, "REDIS_PIPELINE_LIMIT"},
-    {VariableKind::number, "REDIS_CLUSTER_PIPELINE_PARALLELISM"},
-    {VariableKind::number, "REDIS_PERSECOND_POOL_SIZE"},
-    {VariableKind::number, "REDIS_PERSECOND_PIPELINE_LIMIT"},
-    {VariableKind::number, "REDIS_PERSECOND_CLUSTER_PIPELINE_PARALLELISM"},
-    {VariableKind::number, "MEMCACHE_MAX_IDLE_CONNS"},
-    {VariableKind::duration, "GRPC_MAX_CONNECTION_AGE"},
-    {VariableKind::duration, "GRPC_MAX_CONNECTION_AGE_GRACE"},
-    {VariableKind::duration, "CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL"},
-    {VariableKind::duration, "XDS_CLIENT_BACKOFF_INITIAL_INTERVAL"},
-    {VariableKind::duration, "XDS_CLIENT_BACKOFF_MAX_INTERVAL"},
-    {VariableKind::duration, "STATS_FLUSH_INTERVAL"},
-    {VariableKind::duration, "REDIS_PIPELINE_WINDOW"},
-    {VariableKind::duration, "REDIS_PERSECOND_PIPELINE_WINDOW"},
-    {VariableKind::duration, "REDIS_TIMEOUT"},
-    {VariableKind::duration, "REDIS_PERSECOND_TIMEOUT"},
-    {VariableKind::duration, "REDIS_STARTUP_INITIAL_INTERVAL"},
-    {VariableKind::duration, "REDIS_STARTUP_MAX_INTERVAL"},
-    {VariableKind::duration, "REDIS_STARTUP_MAX_ELAPSED_TIME"},
-    {VariableKind::duration, "MEMCACHE_SRV_REFRESH"},
-    {VariableKind::ratio, "NEAR_LIMIT_RATIO"},
-    {VariableKind::ratio, "XDS_CLIENT_BACKOFF_RANDOM_FACTOR"},
-    {VariableKind::ratio, "TRACING_SAMPLING_RATE"},
-    {VariableKind::tags, "EXTRA_TAGS"},
+using enum VariableKind;
+using enum Fate;
+
+// It must never serve plain text in place of TLS.
+constexpr const char* no_listener_tls = "listeners cannot have TLS yet";
+constexpr const char* no_redis_tls =
+    "connections to Redis cannot have a certificate or an authority of their own yet";
+constexpr const char* proxy_in_front =
+    "unset it, and let a proxy or the mesh in front of sluice have the certificate";
+constexpr Variable all[] = {
+    {text, "RUNTIME_ROOT"},
+    {text, "RUNTIME_SUBDIRECTORY"},
+    {text, "RUNTIME_APPDIRECTORY"},
+    {truth, "RUNTIME_IGNOREDOTFILES"},
+    {truth, "RUNTIME_WATCH_ROOT"},
+    {truth, "MERGE_DOMAIN_CONFIG"},
+    {truth, "FORCE_START_WITHOUT_INITIAL_CONFIG"},
+    {text, "CACHE_KEY_PREFIX"},
+    {number, "EXPIRATION_JITTER_MAX_SECONDS"},
+    {text, "GRPC_HOST"},
+    {number, "GRPC_PORT"},
+    {text, "HOST"},
+    {number, "PORT"},
+    {number, "DEBUG_PORT"},
+    {text, "DEBUG_HOST", needs, "DEBUG_PORT", "there is no debug port",
+     "set DEBUG_PORT=6070, or unset it"},
+    {text, "LOG_LEVEL"},
+    {text, "LOG_FORMAT"},
+    {truth, "SHADOW_MODE"},
+    {truth, "QUOTA_MODE"},
+    {truth, "RESPONSE_DYNAMIC_METADATA"},
+    {truth, "LIMIT_RESPONSE_HEADERS_ENABLED"},
+    {text, "LIMIT_LIMIT_HEADER", needs, "LIMIT_RESPONSE_HEADERS_ENABLED", "no such header is sent",
+     "set LIMIT_RESPONSE_HEADERS_ENABLED=true, or unset it"},
+    {text, "LIMIT_REMAINING_HEADER", needs, "LIMIT_RESPONSE_HEADERS_ENABLED",
+     "no such header is sent", "set LIMIT_RESPONSE_HEADERS_ENABLED=true, or unset it"},
+    {text, "LIMIT_RESET_HEADER", needs, "LIMIT_RESPONSE_HEADERS_ENABLED", "no such header is sent",
+     "set LIMIT_RESPONSE_HEADERS_ENABLED=true, or unset it"},
+    {truth, "STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT"},
+    {truth, "HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED"},
+    {duration, "GRPC_MAX_CONNECTION_AGE"},
+    {duration, "GRPC_MAX_CONNECTION_AGE_GRACE"},
+    {truth, "DISABLE_STATS"},
+    {truth, "USE_STATSD"},
+    {text, "STATSD_HOST"},
+    {number, "STATSD_PORT"},
+    {duration, "STATS_FLUSH_INTERVAL"},
+    {tags, "EXTRA_TAGS"},
+    {ratio, "NEAR_LIMIT_RATIO"},
+    {truth, "USE_PROMETHEUS"},
+    {text, "PROMETHEUS_ADDR", needs, "USE_PROMETHEUS", "no page of metrics is served",
+     "set USE_PROMETHEUS=true, or unset it"},
+    {text, "PROMETHEUS_PATH", needs, "USE_PROMETHEUS", "no page of metrics is served",
+     "set USE_PROMETHEUS=true, or unset it"},
+    {truth, "PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS"},
+    {text, "BACKEND_TYPE"},
+    {text, "CONFIG_TYPE"},
+    {text, "REDIS_SOCKET_TYPE"},
+    {text, "REDIS_URL"},
+    {text, "REDIS_TYPE", of_redis},
+    {text, "REDIS_SENTINEL_AUTH", of_redis},
+    {text, "REDIS_AUTH", of_redis},
+    {truth, "REDIS_TLS", of_redis},
+    {duration, "REDIS_TIMEOUT", of_redis},
+    {truth, "REDIS_HEALTH_CHECK_ACTIVE_CONNECTION", of_redis},
+    {number, "LOCAL_CACHE_SIZE_IN_BYTES", of_redis},
+    {truth, "REDIS_PERSECOND", of_redis},
+    {text, "REDIS_PERSECOND_SOCKET_TYPE"},
+    {text, "REDIS_PERSECOND_TYPE"},
+    {text, "REDIS_PERSECOND_URL", of_redis},
+    {text, "REDIS_PERSECOND_SENTINEL_AUTH"},
+    {text, "REDIS_PERSECOND_AUTH"},
+    {truth, "REDIS_PERSECOND_TLS"},
+    {truth, "GRPC_SERVER_USE_TLS", refused, nullptr, no_listener_tls, proxy_in_front},
+    {text, "GRPC_SERVER_TLS_CERT", refused, "GRPC_SERVER_USE_TLS", no_listener_tls, proxy_in_front},
+    {text, "GRPC_SERVER_TLS_KEY", refused, "GRPC_SERVER_USE_TLS", no_listener_tls, proxy_in_front},
+    {text, "GRPC_CLIENT_TLS_CACERT", refused, "GRPC_SERVER_USE_TLS", no_listener_tls,
+     proxy_in_front},
+    {text, "GRPC_CLIENT_TLS_SAN", refused, "GRPC_SERVER_USE_TLS", no_listener_tls, proxy_in_front},
+    {text, "REDIS_TLS_CLIENT_CERT", refused, "REDIS_TLS", no_redis_tls, "unset it"},
+    {text, "REDIS_TLS_CLIENT_KEY", refused, "REDIS_TLS", no_redis_tls, "unset it"},
+    {text, "REDIS_TLS_CACERT", refused, "REDIS_TLS", no_redis_tls,
+     "unset it, and add the authority to those of the system"},
+    {truth, "REDIS_TLS_SKIP_HOSTNAME_VERIFICATION", refused, "REDIS_TLS",
+     "the name in Redis' certificate is always verified", "unset it"},
+    {text, "GRPC_UDS", refused, nullptr, "listeners cannot be UNIX sockets yet",
+     "unset it; set GRPC_HOST and GRPC_PORT"},
+    {truth, "USE_DOG_STATSD", refused, nullptr, "DogStatsD is not spoken",
+     "set USE_STATSD=true or USE_PROMETHEUS=true in its place"},
+    {number, "REDIS_POOL_SIZE", no_effect},
+    {duration, "REDIS_PIPELINE_WINDOW", no_effect},
+    {number, "REDIS_PIPELINE_LIMIT", no_effect},
+    {number, "REDIS_CLUSTER_PIPELINE_PARALLELISM", no_effect},
+    {text, "REDIS_POOL_ON_EMPTY_BEHAVIOR", no_effect},
+    {duration, "REDIS_STARTUP_INITIAL_INTERVAL", no_effect},
+    {duration, "REDIS_STARTUP_MAX_INTERVAL", no_effect},
+    {duration, "REDIS_STARTUP_MAX_ELAPSED_TIME", no_effect},
+    {truth, "TRACING_ENABLED", no_effect},
+    {number, "REDIS_PERSECOND_POOL_SIZE", no_effect},
+    {duration, "REDIS_PERSECOND_PIPELINE_WINDOW", no_effect},
+    {number, "REDIS_PERSECOND_PIPELINE_LIMIT", no_effect},
+    {number, "REDIS_PERSECOND_CLUSTER_PIPELINE_PARALLELISM", no_effect},
+    {text, "REDIS_PERSECOND_POOL_ON_EMPTY_BEHAVIOR", no_effect},
+    {duration, "REDIS_PERSECOND_TIMEOUT", no_effect},
+    {text, "USE_DOG_STATSD_MOGRIFIERS", no_effect},
+    {text, "PROMETHEUS_MAPPER_YAML", no_effect},
+    {duration, "CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL"},
+    {truth, "CONFIG_GRPC_XDS_SERVER_USE_TLS"},
+    {number, "MEMCACHE_MAX_IDLE_CONNS"},
+    {duration, "MEMCACHE_SRV_REFRESH"},
+    {truth, "MEMCACHE_TLS"},
+    {truth, "MEMCACHE_TLS_SKIP_HOSTNAME_VERIFICATION"},
+    {ratio, "TRACING_SAMPLING_RATE"},
+    {duration, "XDS_CLIENT_BACKOFF_INITIAL_INTERVAL"},
+    {truth, "XDS_CLIENT_BACKOFF_JITTER"},
+    {duration, "XDS_CLIENT_BACKOFF_MAX_INTERVAL"},
+    {ratio, "XDS_CLIENT_BACKOFF_RANDOM_FACTOR"},
+    {number, "XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES"},
 };
+// Further variables without effect, by their prefixes.
+constexpr std::string_view without_effect_prefixes[] = {
+    "CONFIG_GRPC_XDS_", "XDS_CLIENT_", "DOG_STATSD_MOGRIFIER_", "TRACING_", "OTEL_", "MEMCACHE_"};
 
 bool is_readable(VariableKind kind, const std::string& text) {
   switch (kind) {
@@ -90,9 +161,11 @@ bool is_readable(VariableKind kind, const std::string& text) {
     case VariableKind::ratio:
       return read_go_float(text).has_value();
     case VariableKind::tags:
+      return text.empty() || read_tags(text).has_value();
+    case VariableKind::text:
       break;
   }
-  return text.empty() || read_tags(text).has_value();
+  return true;
 }
 
 // "not a number", and an example of one.
@@ -107,23 +180,18 @@ std::pair<const char*, const char*> words_of(VariableKind kind) {
     case VariableKind::ratio:
       return {"not a number", "set one as in 0.8, or unset it"};
     case VariableKind::tags:
+    case VariableKind::text:
       break;
   }
   return {"no list of tags", "set them as in env:test,zone:b, or unset it"};
 }
 
-Diagnostic place_of(const char* name) {
-  Diagnostic place;
-  place.subject = name;
-  return place;
-}
-
 }  // namespace
 
-std::optional<std::string> Variables::text(const char* name) const {
-  auto value = set(name);
-  if (value && value->empty()) value.reset();
-  return value;
+std::vector<std::string_view> variable_names() {
+  std::vector<std::string_view> names;
+  for (const Variable& one : all) names.emplace_back(one.name);
+  return names;
 }
 
 std::optional<bool> Variables::truth(const char* name) const {
@@ -162,26 +230,39 @@ std::optional<uint16_t> Variables::port(const char* name) {
   return std::nullopt;
 }
 
-void Variables::check_typed() {
-  for (const auto& [kind, name] : typed) {
-    const auto value = set(name);
-    if (!value || is_readable(kind, *value)) continue;
-    const auto [what, remedy] = words_of(kind);
-    complain(name, (value->empty() ? "is empty, and that is " : "`" + *value + "` is ") + what,
+void Variables::check() {
+  for (const Variable& one : all) {
+    const auto value = set(one.name);
+    if (!value || is_readable(one.kind, *value)) continue;
+    const auto [what, remedy] = words_of(one.kind);
+    complain(one.name, (value->empty() ? "is empty, and that is " : "`" + *value + "` is ") + what,
              remedy);
   }
+  for (const auto& [kind, name, fate, other, what, remedy] : all) {
+    if (fate == refused && is_wanted(name) && (other == nullptr || is_wanted(other)))
+      complain(name, what, remedy);
+    if (fate == no_effect && is_wanted(name)) warn(name, "has no effect here", "it may be unset");
+    if (fate == needs && text(name) && !is_wanted(other))
+      warn(name, std::string("has no effect, as ") + what, remedy);
+  }
+  if (text("BACKEND_TYPE").value_or("redis") != "redis")
+    complain("BACKEND_TYPE", "only Redis can keep the counters, or sluice itself",
+             "unset it, or set it to redis");
+  if (set("CONFIG_TYPE").value_or("FILE") != "FILE")
+    complain("CONFIG_TYPE", "limits come from files only, not by xDS yet",
+             "unset it, or set it to FILE");
+  if (!io_.variables) return;
+  for (const auto& [name, value] : io_.variables())
+    for (const std::string_view prefix : without_effect_prefixes)
+      if (name.starts_with(prefix) && name != "TRACING_ENABLED" && !value.empty())
+        warn(name.c_str(), "has no effect here", "it may be unset");
 }
 
-void Variables::complain(const char* name, std::string what, std::string remedy) {
-  for (const Diagnostic& known : diagnostics_)
-    if (known.subject == name && known.severity == Diagnostic::Severity::error) return;
-  config::complain(place_of(name), std::move(what), std::move(remedy), diagnostics_);
-}
-
-void Variables::warn(const char* name, std::string what, std::string remedy) {
-  Diagnostic at = place_of(name);
-  at.severity = Diagnostic::Severity::warning;
-  config::complain(at, std::move(what), std::move(remedy), diagnostics_);
+void Variables::warn_of_redis() {
+  for (const Variable& one : all)
+    if (one.fate == of_redis && is_wanted(one.name))
+      warn(one.name, "is about a Redis, and none is named: sluice keeps the counters itself",
+           "set REDIS_SOCKET_TYPE=tcp and REDIS_URL=HOST:PORT, or unset it");
 }
 
 }  // namespace sluice::envoy

@@ -3,25 +3,22 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
+#include <string_view>
+#include <vector>
 
-#include "base/diagnostic.h"
 #include "base/time.h"
-#include "config/command_io.h"
+#include "config/variables.h"
 
 namespace sluice::envoy {
 
-// Reads variables. Problems are reported under the variable's name. What cannot be read at all is
-// reported by check_typed, and counts as not set elsewhere.
-class Variables {
- public:
-  Variables(const config::CommandIo& io, base::Diagnostics& diagnostics)
-      : io_(io), diagnostics_(diagnostics) {}
+// The names of all variables of the original.
+std::vector<std::string_view> variable_names();
 
-  // Nothing: it is not set.
-  std::optional<std::string> set(const char* name) const { return io_.environment(name); }
-  // Nothing: it is not set, or empty.
-  std::optional<std::string> text(const char* name) const;
+// What cannot be read at all is reported by check, and counts as not set elsewhere.
+class Variables : public config::Variables {
+ public:
+  using config::Variables::Variables;
+
   std::optional<bool> truth(const char* name) const;
   bool is_true(const char* name) const { return truth(name).value_or(false); }
   // Is it set, and not to `false`?
@@ -33,16 +30,11 @@ class Variables {
   std::optional<uint16_t> port(const char* name);
 
   // Reports every variable that the original cannot read, an empty number or boolean too, and so
-  // does not start with; also those that have no effect here.
-  void check_typed();
-
-  // At most one error for each variable.
-  void complain(const char* name, std::string what, std::string remedy);
-  void warn(const char* name, std::string what, std::string remedy);
-
- private:
-  const config::CommandIo& io_;
-  base::Diagnostics& diagnostics_;
+  // does not start with; those that ask for something that sluice cannot do and must not ignore;
+  // and those that have no effect here, or none without another one.
+  void check();
+  // Warns of those that are about a Redis, where none is named.
+  void warn_of_redis();
 };
 
 }  // namespace sluice::envoy

@@ -3,13 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/bounds.h"
-#include "config/file_reader.h"
 #include "config/read_file.h"
 #include "config/settings.h"
 #include "wire/http_field.h"
@@ -17,21 +15,18 @@
 namespace sluice::http {
 namespace {
 
+using config::GivenKeys;
+using config::setting;
+using config::Shown;
+using config::Written;
 using policy::YamlNode;
 
 constexpr std::string_view hidden_secret = "(hidden)";
-constexpr std::array<uint16_t, 4> deny_statuses = {401, 403, 429, 503};
-constexpr std::array<request::OnError, 3> auth_error_answers = {
-    request::OnError::error, request::OnError::deny, request::OnError::allow};
 constexpr const char* profile_example =
     "write `profiles: { web: { proxy: nginx } }`, and have the proxy ask /auth/web";
 
 bool is_of_nginx(Proxy proxy) {
   return proxy == Proxy::nginx || proxy == Proxy::ingress_nginx;
-}
-
-uint16_t deny_default(Proxy proxy) {
-  return is_of_nginx(proxy) ? 403 : 429;
 }
 
 bool is_profile_name(std::string_view name) {
@@ -48,453 +43,346 @@ bool is_sendable_secret(std::string_view text) {
          std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c < 0x7f; });
 }
 
-std::string in_lower_case(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), wire::http_lower);
-  return text;
+bool is_short_name(std::string_view name) {
+  return name.size() <= auth_name_bytes_max && wire::is_http_field_name(name);
 }
 
-std::string names_of_proxies() {
-  return config::one_of({proxy_names.begin(), proxy_names.end()});
+bool wrong_count(const Written& written, size_t most) {
+  return written.wrong("has more than " + std::to_string(most), "take some out");
 }
 
-// Reads one profile. Values that depend on others are checked after all have been read.
-class ProfileReader {
- public:
-  ProfileReader(config::FileReader& reader, std::string_view name) : reader_(reader) {
-    profile_.name = name;
+// The name of a header field that a profile may read, in lower case.
+struct FieldName : config::Text {
+  static bool read(const Written& written, std::string& to) {
+    to = written.text;
+    std::transform(to.begin(), to.end(), to.begin(), wire::http_lower);
+    if (!is_short_name(to))
+      return written.wrong_text(
+          "is not the name of a header field",
+          "use letters, digits and `-`, up to " + std::to_string(auth_name_bytes_max));
+    return to != auth_secret_field ||
+           written.wrong("names X-Sluice-Secret, whose value is to stay a secret", "take it out");
   }
-
-  // Nothing: the profile has an error, which was reported.
-  std::optional<AuthProfile> read(const YamlNode& node) {
-    const size_t problems = reader_.diagnostics().size();
-    reader_.map(node, "profile `" + profile_.name + "`", keys());
-    if (!proxy_ && reader_.diagnostics().size() == problems)
-      complain("proxy", node,
-               "is missing in the profile `" + profile_.name +
-                   "`, and there is no default: each proxy passes on what a client sends under the "
-                   "names that another one uses",
-               "add `proxy:` with " + names_of_proxies());
-    if (reader_.diagnostics().size() == problems) finish(node);
-    if (reader_.diagnostics().size() > problems) return std::nullopt;
-    profile_.prepare();
-    return std::move(profile_);
-  }
-
- private:
-  using Known = config::FileReader::Known;
-  using Key = const std::string&;
-
-  std::vector<Known> keys() {
-    return {
-        {"proxy", [&](Key key, const YamlNode& node) { read_proxy(key, node); }},
-        {"from", [&](Key key, const YamlNode& node) { read_from(key, node); }},
-        {"deny", [&](Key key, const YamlNode& node) { read_deny(key, node); }},
-        {"ok", [&](Key key, const YamlNode& node) { read_ok(key, node); }},
-        {"n",
-         [&](Key key, const YamlNode& node) {
-           if (const auto n = reader_.number(key, node, 0, base::bounds::quota_max))
-             profile_.n = static_cast<int64_t>(*n);
-         }},
-        {"entries", [&](Key key, const YamlNode& node) { read_entries(key, node); }},
-        {"on_store_error", [&](Key key, const YamlNode& node) { read_on_error(key, node); }},
-        {"headers", [&](Key key, const YamlNode& node) { read_headers(key, node); }},
-        {"cookies", [&](Key key, const YamlNode& node) { read_cookies(key, node); }},
-        {"ip_depth",
-         [&](Key key, const YamlNode& node) {
-           depth_ = node;
-           if (const auto n = reader_.number(key, node, 0, forwarded_entries_max))
-             profile_.ip_depth = static_cast<unsigned>(*n);
-         }},
-        {"ipv6_prefix",
-         [&](Key key, const YamlNode& node) {
-           if (const auto n = reader_.number(key, node, 1, 128))
-             profile_.ipv6_prefix = static_cast<unsigned>(*n);
-         }},
-        {"normalize_path",
-         [&](Key key, const YamlNode& node) {
-           profile_.normalize_path =
-               reader_
-                   .truth(key, node, "write `normalize_path: true` to have one name for each path")
-                   .value_or(false);
-         }},
-        {"untrusted", [&](Key key, const YamlNode& node) { read_untrusted(key, node); }},
-        {"secret", [&](Key key, const YamlNode& node) { read_secret(key, node); }},
-        {"secret_file", [&](Key key, const YamlNode& node) { read_secret_file(key, node); }},
-    };
-  }
-
-  void read_proxy(Key key, const YamlNode& node) {
-    const auto text = reader_.text(key, node);
-    if (!text) return;
-    const auto at = std::find(proxy_names.begin(), proxy_names.end(), *text);
-    if (at == proxy_names.end())
-      return complain(key, node, "`" + *text + "` is not a proxy that is known here",
-                      "write " + names_of_proxies() +
-                          "; `custom` takes the names of the header fields in `from`");
-    proxy_ = static_cast<Proxy>(at - proxy_names.begin());
-  }
-
-  void read_from(Key key, const YamlNode& node) {
-    from_node_ = node;
-    const auto field = [&](std::string& to) {
-      return [&](Key name, const YamlNode& value) {
-        if (auto text = field_name(name, value)) to = *std::move(text);
-      };
-    };
-    reader_.map(node, key,
-                {{"method", field(from_.method)},
-                 {"uri", field(from_.uri)},
-                 {"host", field(from_.host)},
-                 {"scheme", field(from_.scheme)},
-                 {"ip", field(from_.ip)}});
-    from_.ip_is_list = from_.ip == "x-forwarded-for";
-    from_.ip_is_forwarded = from_.ip == "forwarded";
-    // HTTP/2 has no field Host; the session knows the host of either version's request.
-    if (from_.host != "host") return;
-    from_.host.clear();
-    from_.host_may_be_own = true;
-  }
-
-  void read_deny(Key key, const YamlNode& node) {
-    deny_node_ = node;
-    const auto text = reader_.text(key, node);
-    if (!text) return;
-    for (const uint16_t status : deny_statuses)
-      if (*text == std::to_string(status)) deny_ = status;
-    if (!deny_)
-      complain(key, node, "`" + *text + "` is not a status of a refusal",
-               "write 401, 403, 429 or 503");
-  }
-
-  void read_ok(Key key, const YamlNode& node) {
-    const auto text = reader_.text(key, node);
-    if (!text) return;
-    if (*text == "200" || *text == "204")
-      profile_.ok = *text == "200" ? 200 : 204;
-    else
-      complain(key, node, "`" + *text + "` is not a status by which a request passes",
-               "write 200 or 204");
-  }
-
-  void read_entries(Key key, const YamlNode& node) {
-    if (!node.is_map())
-      return complain(key, node, "must be a map of keys to values",
-                      "write `entries: {tier: gold}`");
-    for (const auto& [name, value] : reader_.yaml().entries(key, node)) {
-      const auto text = reader_.text(std::string(name.text()), value);
-      if (!text) continue;
-      if (name.text().empty() || name.text().size() > auth_entry_bytes_max ||
-          text->size() > auth_entry_bytes_max)
-        complain(key, name,
-                 "has a key or a value with no bytes or more than " +
-                     std::to_string(auth_entry_bytes_max),
-                 "shorten it");
-      else
-        profile_.entries.emplace_back(name.text(), *text);
-    }
-    if (profile_.entries.size() > auth_entries_max) complain_many(key, node, auth_entries_max);
-  }
-
-  void read_on_error(Key key, const YamlNode& node) {
-    const auto text = reader_.text(key, node);
-    if (!text) return;
-    const auto at = std::find_if(auth_error_answers.begin(), auth_error_answers.end(),
-                                 [&](request::OnError one) { return name_of(one) == *text; });
-    if (at == auth_error_answers.end())
-      complain(key, node, "`" + *text + "` is not one of error, deny, allow", "write one of these");
-    else
-      profile_.on_store_error = *at;
-  }
-
-  void read_headers(Key key, const YamlNode& node) {
-    read_names(key, node, "headers: [x-api-key]", auth_headers_max, profile_.headers,
-               [&](const YamlNode& item) -> std::optional<std::string> {
-                 auto name = field_name(key, item);
-                 if (name != "host") return name;
-                 complain(key, item, "names Host, which is the entry `host`", "take it out");
-                 return std::nullopt;
-               });
-  }
-
-  void read_cookies(Key key, const YamlNode& node) {
-    read_names(key, node, "cookies: [session]", auth_cookies_max, profile_.cookies,
-               [&](const YamlNode& item) -> std::optional<std::string> {
-                 auto name = reader_.text(key, item);
-                 // A cookie's name may have the characters of a field's name (RFC 6265, 4.1.1).
-                 if (!name || is_short_name(*name)) return name;
-                 complain(key, item, "`" + *name + "` is not the name of a cookie",
-                          "write the characters in front of the `=`");
-                 return std::nullopt;
-               });
-  }
-
-  template <class ReadName>
-  void read_names(Key key, const YamlNode& node, std::string example, size_t most,
-                  std::vector<std::string>& to, ReadName&& read_name) {
-    if (!reader_.sequence(key, node, "write `" + std::move(example) + "`")) return;
-    for (YamlNode item = node.first_child(); item; item = item.next()) {
-      auto name = read_name(item);
-      if (!name) continue;
-      if (std::find(to.begin(), to.end(), *name) != to.end())
-        complain(key, item, "has `" + *name + "` twice", "take one of them out");
-      else
-        to.push_back(*std::move(name));
-    }
-    if (to.size() > most) complain_many(key, node, most);
-  }
-
-  void read_untrusted(Key key, const YamlNode& node) {
-    const auto text = reader_.text(key, node);
-    if (!text) return;
-    if (*text == "refuse" || *text == "direct")
-      profile_.untrusted_direct = *text == "direct";
-    else
-      complain(key, node, "`" + *text + "` is not one of refuse, direct", "write one of these");
-  }
-
-  void read_secret(Key key, const YamlNode& node) {
-    const auto text = reader_.text(key, node);
-    if (!text) return;
-    if (*text == hidden_secret)
-      return complain(key, node, "`(hidden)` is what --print-config shows in place of a secret",
-                      "write the secret itself, or `secret_file: PATH`");
-    take_secret(key, node, *text);
-  }
-
-  void read_secret_file(Key key, const YamlNode& node) {
-    const auto path = reader_.text(key, node);
-    if (!path) return;
-    const config::ReadScope regular_file;  // it is read again with each reload
-    auto text = config::read_file(reader_.beside_file(*path), reader_.diagnostics());
-    if (!text) return;
-    while (text->ends_with('\n') || text->ends_with('\r')) text->pop_back();
-    take_secret(key, node, *text);
-  }
-
-  void take_secret(Key key, const YamlNode& node, std::string_view text) {
-    if (!profile_.secret.empty())
-      return complain(key, node, "is one of `secret` and `secret_file`, which are both there",
-                      "take one of them out");
-    if (!is_sendable_secret(text))
-      return complain(key, node,
-                      "has a secret that no header field can have: it must be 1 to " +
-                          std::to_string(auth_secret_bytes_max) +
-                          " printable ASCII characters without blanks around them",
-                      "make one with `openssl rand -hex 32`");
-    profile_.secret = text;
-  }
-
-  void finish(const YamlNode& node) {
-    profile_.proxy = *proxy_;
-    profile_.deny = deny_.value_or(deny_default(*proxy_));
-    if (is_of_nginx(*proxy_) && profile_.deny != 401 && profile_.deny != 403)
-      complain("deny", deny_node_,
-               "is " + std::to_string(profile_.deny) +
-                   ", of which nginx makes 500: its auth_request knows 2xx, 401 and 403 alone",
-               "write `deny: 403`, and have nginx answer 429: `error_page 403 =429 @limited;`");
-    finish_fields(node);
-    const bool is_list = profile_.fields.ip_is_list || profile_.fields.ip_is_forwarded;
-    if (profile_.ip_depth > 0 && !is_list)
-      complain("ip_depth", depth_,
-               "counts the entries of a list, and here the address of the client is alone in its "
-               "header field",
-               "take it out");
-  }
-
-  void finish_fields(const YamlNode& node) {
-    if (*proxy_ != Proxy::custom) {
-      profile_.fields = fields_of(*proxy_);
-      if (from_node_)
-        complain("from", from_node_,
-                 "is for `proxy: custom` alone: the others have names of their "
-                 "own",
-                 "take it out, or write `proxy: custom`");
-      return;
-    }
-    profile_.fields = from_;
-    if (from_.uri.empty() || from_.ip.empty())
-      complain("from", from_node_ ? from_node_ : node,
-               std::string("must say in which header field `custom` proxies send the ") +
-                   (from_.uri.empty() ? "URI" : "address of the client"),
-               "write `from: { uri: X-Original-URI, ip: X-Real-IP }`; `ip: forwarded` is RFC 7239");
-  }
-
-  static bool is_short_name(std::string_view name) {
-    return name.size() <= auth_name_bytes_max && wire::is_http_field_name(name);
-  }
-
-  // The field's name in lower case; nothing: a profile may not read it, which was reported.
-  std::optional<std::string> field_name(Key key, const YamlNode& node) {
-    const auto text = reader_.text(key, node);
-    if (!text) return std::nullopt;
-    std::string name = in_lower_case(*text);
-    if (!is_short_name(name))
-      complain(key, node, "`" + *text + "` is not the name of a header field",
-               "use letters, digits and `-`, up to " + std::to_string(auth_name_bytes_max));
-    else if (name == auth_secret_field)
-      complain(key, node, "names X-Sluice-Secret, whose value is to stay a secret", "take it out");
-    else
-      return name;
-    return std::nullopt;
-  }
-
-  void complain_many(Key key, const YamlNode& node, size_t most) {
-    complain(key, node, "has more than " + std::to_string(most), "take some out");
-  }
-  void complain(std::string_view key, const YamlNode& node, std::string what, std::string remedy) {
-    config::complain(reader_.place(key, node), std::move(what), std::move(remedy),
-                     reader_.diagnostics());
-  }
-
-  config::FileReader& reader_;
-  AuthProfile profile_;
-  std::optional<Proxy> proxy_;
-  std::optional<uint16_t> deny_;
-  ProxyFields from_;
-  YamlNode from_node_, deny_node_, depth_;
+  static std::string values() { return "a header field"; }
 };
 
-void read_trusted(config::FileReader& reader, const std::string& key, const YamlNode& node,
-                  TrustedProxies& to) {
-  if (!reader.sequence(key, node, "write `trusted_proxies: [127.0.0.0/8, \"::1\"]`")) return;
-  to = {};
-  if (node.size() > auth_trusted_max)
-    return config::complain(reader.place(key, node),
-                            "has more than " + std::to_string(auth_trusted_max),
-                            "join ranges that lie beside each other", reader.diagnostics());
-  for (YamlNode item = node.first_child(); item; item = item.next()) {
-    const auto text = reader.text(key, item);
-    if (!text || to.add(*text)) continue;
-    config::complain(reader.place(key, item), "`" + *text + "` is not an address or a range",
-                     "write one as in 10.0.0.0/8, \"fd00::/8\" or 192.0.2.1, or `unix`",
-                     reader.diagnostics());
+// One that becomes an entry.
+struct EntryField : FieldName {
+  static bool read(const Written& written, std::string& to) {
+    return FieldName::read(written, to) &&
+           (to != "host" || written.wrong("names Host, which is the entry `host`", "take it out"));
   }
+};
+
+// A cookie's name may have the characters of a field's name (RFC 6265, 4.1.1).
+struct CookieName : config::Text {
+  static bool read(const Written& written, std::string& to) {
+    to = written.text;
+    return is_short_name(to) || written.wrong_text("is not the name of a cookie",
+                                                   "write the characters in front of the `=`");
+  }
+  static std::string values() { return "a cookie"; }
+};
+
+// A list of different names.
+template <class Name>
+struct Names {
+  static constexpr bool is_list = true;
+  std::string_view example;
+  size_t most;
+
+  bool read(const Written& written, std::vector<std::string>& to) const {
+    bool sound = true;
+    for (const Written& item : items_of(written, example, sound)) {
+      std::string name;
+      if (!Name::read(item, name))
+        sound = false;
+      else if (std::find(to.begin(), to.end(), name) != to.end())
+        sound = item.wrong("has `" + name + "` twice", "take one of them out");
+      else
+        to.push_back(std::move(name));
+    }
+    if (to.size() > most) return wrong_count(written, most);
+    return sound;
+  }
+  static std::string text(const std::vector<std::string>& names) {
+    return config::ListOf{config::Text{}, ""}.text(names);
+  }
+  static std::string values() { return "a list: " + Name::values(); }
+};
+
+// The entries that all requests of a profile have.
+struct FixedEntries {
+  static constexpr bool is_list = true;
+  using Pairs = std::vector<std::pair<std::string, std::string>>;
+
+  static bool read(const Written& written, Pairs& to) {
+    if (!written.node.is_map())
+      return written.wrong("must be a map of keys to values", "write `entries: {tier: gold}`");
+    bool sound = true;
+    for (const auto& [name, value] : written.reader->yaml().entries(written.key, written.node)) {
+      const auto text = written.reader->text(std::string(name.text()), value);
+      if (!text)
+        sound = false;
+      else if (name.text().empty() || name.text().size() > auth_entry_bytes_max ||
+               text->size() > auth_entry_bytes_max)
+        sound = written.reader->written(written.key, name)
+                    .wrong("has a key or a value with no bytes or more than " +
+                               std::to_string(auth_entry_bytes_max),
+                           "shorten it");
+      else
+        to.emplace_back(name.text(), *text);
+    }
+    return to.size() > auth_entries_max ? wrong_count(written, auth_entries_max) : sound;
+  }
+  static std::string text(const Pairs& entries) {
+    std::string text;
+    for (const auto& [key, value] : entries)
+      text += (text.empty() ? "" : ", ") + config::in_quotes(key) + ": " + config::in_quotes(value);
+    return text.empty() ? text : "{ " + text + " }";
+  }
+  static std::string values() { return "a map"; }
+};
+
+struct Secret : config::Text {
+  static bool take(const Written& written, std::string_view text, std::string& to) {
+    if (!to.empty())
+      return written.wrong("is one of `secret` and `secret_file`, which are both there",
+                           "take one of them out");
+    if (!is_sendable_secret(text))
+      return written.wrong("has a secret that no header field can have: it must be 1 to " +
+                               std::to_string(auth_secret_bytes_max) +
+                               " printable ASCII characters without blanks around them",
+                           "make one with `openssl rand -hex 32`");
+    to = text;
+    return true;
+  }
+  static bool read(const Written& written, std::string& to) {
+    if (written.text == hidden_secret)
+      return written.wrong("`(hidden)` is what --print-config shows in place of a secret",
+                           "write the secret itself, or `secret_file: PATH`");
+    return take(written, written.text, to);
+  }
+};
+
+bool read_secret_file(const Written& written, std::string& to) {
+  const config::ReadScope regular_file;  // it is read again with each reload
+  auto text = config::read_file(written.reader->beside_file(written.text), written.diagnostics);
+  if (!text) return false;
+  while (text->ends_with('\n') || text->ends_with('\r')) text->pop_back();
+  return Secret::take(written, *text, to);
 }
 
-void read_profiles(config::FileReader& reader, const std::string& key, const YamlNode& node,
-                   AuthOptions& to) {
-  if (!node.is_map())
-    return config::complain(reader.place(key, node), "must be a map of names to profiles",
-                            profile_example, reader.diagnostics());
+std::vector<config::Entry> from_table(ProxyFields& from) {
+  const config::About shown{.shown = Shown::changed};
+  config::Entry host = setting("host", from.host, FieldName{}, shown);
+  // HTTP/2 has no field Host; the session knows the host of either version's request.
+  host.read = [&from](const Written& written) {
+    if (!FieldName::read(written, from.host)) return false;
+    from.host_may_be_own = from.host == "host";
+    if (from.host_may_be_own) from.host.clear();
+    return true;
+  };
+  host.text = [&from] {
+    return config::in_quotes(from.host_may_be_own && from.host.empty() ? "host" : from.host);
+  };
+  return {setting("method", from.method, FieldName{}, shown),
+          setting("uri", from.uri, FieldName{}, shown), std::move(host),
+          setting("scheme", from.scheme, FieldName{}, shown),
+          setting("ip", from.ip, FieldName{}, shown)};
+}
+
+bool check_from(const Written&, const GivenKeys&, ProxyFields& from) {
+  from.ip_is_list = from.ip == "x-forwarded-for";
+  from.ip_is_forwarded = from.ip == "forwarded";
+  return true;
+}
+
+std::vector<config::Entry> profile_table(AuthProfile& profile) {
+  static const std::string proxies = "write " +
+                                     config::one_of({proxy_names.begin(), proxy_names.end()}) +
+                                     "; `custom` takes the names of the header fields in `from`";
+  const auto always = [](std::string_view help) { return config::About{.help = help}; };
+  const auto changed = [](std::string_view help) {
+    return config::About{.help = help, .shown = Shown::changed};
+  };
+  config::Entry secret_file = config::own_setting(
+      "secret_file",
+      [&profile](const Written& written) { return read_secret_file(written, profile.secret); },
+      changed("or a file that holds it"));
+  secret_file.values = "a path";
+  return {
+      setting("proxy", profile.proxy,
+              config::choice<Proxy>(proxy_names, "a proxy that is known here", proxies),
+              always("[which fields are read](proxies.md#which-header-fields-sluice-reads); it "
+                     "must be said, because no default would be safe")),
+      section("from", profile.fields, from_table,
+              {.help = "of `custom`: [names of fields](proxies.md#other-proxies)",
+               .shown = profile.proxy == Proxy::custom ? Shown::always : Shown::never},
+              nullptr, check_from),
+      setting("deny", profile.deny,
+              config::Choice<uint16_t>{{{"401", 401}, {"403", 403}, {"429", 429}, {"503", 503}},
+                                       "a status of a refusal"},
+              always("status of a refusal; for `nginx` and `ingress-nginx` 401 or 403, and 403 if "
+                     "it is not said")),
+      setting("ok", profile.ok,
+              config::Choice<uint16_t>{{{"200", 200}, {"204", 204}},
+                                       "a status by which a request passes"},
+              always("status when the request may pass")),
+      setting("n", profile.n, config::Number{0, base::bounds::quota_max},
+              always("units that a request takes; with 0 the counters are read and nothing is "
+                     "taken")),
+      setting("entries", profile.entries, FixedEntries{},
+              changed("entries that are the same for all requests of the profile, as `{ tier: "
+                      "gold }`, up to 64; they take precedence over those of the request")),
+      setting("on_store_error", profile.on_store_error,
+              config::Choice<request::OnError>{{{"error", request::OnError::error},
+                                                {"deny", request::OnError::deny},
+                                                {"allow", request::OnError::allow}}},
+              changed("the answer when the store cannot decide and the "
+                      "[rule](policy.md#the-keys-of-a-rule) says `error`, which is 503")),
+      setting("headers", profile.headers,
+              Names<EntryField>{"write `headers: [x-api-key]`", auth_headers_max},
+              changed("the header fields that become entries, up to 32 "
+                      "([an example](proxies.md#limit-by-api-key-and-by-tenant))")),
+      setting("cookies", profile.cookies,
+              Names<CookieName>{"write `cookies: [session]`", auth_cookies_max},
+              changed("the cookies that become entries, up to 32")),
+      setting("ip_depth", profile.ip_depth, config::Number{0, forwarded_entries_max},
+              changed("which entry of a list, from the right, is [the client's "
+                      "address](proxies.md#trusted-proxies-and-the-clients-address)")),
+      setting("ipv6_prefix", profile.ipv6_prefix, config::Number{1, 128},
+              changed("how many bits of an address of IPv6 tell clients apart")),
+      setting("normalize_path", profile.normalize_path,
+              config::Truth{"write `normalize_path: true` to have one name for each path"},
+              changed("[one name for each path](proxies.md#several-names-of-one-path)")),
+      setting("untrusted", profile.untrusted_direct,
+              config::Choice<bool>{{{"refuse", false}, {"direct", true}}},
+              changed("what a peer gets that is not trusted: a refusal, or the entries of its own "
+                      "request")),
+      setting("secret", profile.secret, Secret{},
+              {.help = "what `X-Sluice-Secret` has to hold, so that only the proxy may ask",
+               .secret = true}),
+      std::move(secret_file)};
+}
+
+// Completes a profile whose keys were read, and reports those that do not go together.
+bool check_profile(const Written& written, const GivenKeys& given, AuthProfile& profile) {
+  const auto wrong = [&](std::string_view key, std::string what, std::string remedy) {
+    const auto at = given.find(key);
+    config::complain(written.reader->place(key, at == given.end() ? written.node : at->second),
+                     std::move(what), std::move(remedy), written.diagnostics);
+    return false;
+  };
+  if (!given.contains("proxy"))
+    return wrong("proxy",
+                 "is missing in the " + written.key +
+                     ", and there is no default: each proxy passes on what a client sends under "
+                     "the names that another one uses",
+                 "add `proxy:` with " + config::one_of({proxy_names.begin(), proxy_names.end()}));
+  bool sound = true;
+  if (!given.contains("deny") && is_of_nginx(profile.proxy)) profile.deny = 403;
+  if (is_of_nginx(profile.proxy) && profile.deny != 401 && profile.deny != 403)
+    sound = wrong("deny",
+                  "is " + std::to_string(profile.deny) +
+                      ", of which nginx makes 500: its auth_request knows 2xx, 401 and 403 alone",
+                  "write `deny: 403`, and have nginx answer 429: `error_page 403 =429 @limited;`");
+  if (profile.proxy != Proxy::custom) {
+    profile.fields = fields_of(profile.proxy);
+    if (given.contains("from"))
+      sound = wrong("from", "is for `proxy: custom` alone: the others have names of their own",
+                    "take it out, or write `proxy: custom`");
+  } else if (profile.fields.uri.empty() || profile.fields.ip.empty()) {
+    sound = wrong("from",
+                  std::string("must say in which header field `custom` proxies send the ") +
+                      (profile.fields.uri.empty() ? "URI" : "address of the client"),
+                  "write `from: { uri: X-Original-URI, ip: X-Real-IP }`; `ip: forwarded` is RFC "
+                  "7239");
+  }
+  const bool is_list = profile.fields.ip_is_list || profile.fields.ip_is_forwarded;
+  if (profile.ip_depth > 0 && !is_list)
+    sound = wrong("ip_depth",
+                  "counts the entries of a list, and here the address of the client is alone in "
+                  "its header field",
+                  "take it out");
+  if (sound) profile.prepare();
+  return sound;
+}
+
+// The peers whose fields are believed.
+struct Trusted {
+  static constexpr bool is_list = true;
+
+  static bool read(const Written& written, TrustedProxies& to) {
+    bool sound = true;
+    const auto items = items_of(written, "write `trusted_proxies: [127.0.0.0/8, \"::1\"]`", sound);
+    if (items.empty()) return false;
+    to = {};
+    if (items.size() > auth_trusted_max)
+      return written.wrong("has more than " + std::to_string(auth_trusted_max),
+                           "join ranges that lie beside each other");
+    for (const Written& item : items)
+      if (!to.add(item.text))
+        sound = item.wrong_text("is not an address or a range",
+                                "write one as in 10.0.0.0/8, \"fd00::/8\" or 192.0.2.1, or `unix`");
+    return sound;
+  }
+  static std::string text(const TrustedProxies& trusted) {
+    return config::ListOf{config::Text{}, ""}.text(trusted.texts());
+  }
+  static std::string values() { return "a list: an address, a range, `unix`"; }
+};
+
+bool read_profiles(const Written& written, AuthOptions& to) {
+  if (!written.node.is_map())
+    return written.wrong("must be a map of names to profiles", profile_example);
   to.profiles.clear();
-  for (const auto& [name, value] : reader.yaml().entries(key, node)) {
-    if (!is_profile_name(name.text())) {
-      config::complain(reader.place(key, name),
-                       "`" + std::string(name.text()) + "` is not the name of a profile",
-                       "use 1 to " + std::to_string(auth_name_bytes_max) +
-                           " lower-case letters, digits, `_` and `-`",
-                       reader.diagnostics());
+  for (const auto& [name, value] : written.reader->yaml().entries(written.key, written.node)) {
+    const std::string text(name.text());
+    if (!is_profile_name(text)) {
+      Written its = written.reader->written(written.key, name);
+      its.text = text;
+      its.wrong_text("is not the name of a profile",
+                     "use 1 to " + std::to_string(auth_name_bytes_max) +
+                         " lower-case letters, digits, `_` and `-`");
       continue;
     }
-    if (auto profile = ProfileReader(reader, name.text()).read(value))
-      to.profiles.emplace(name.text(), *std::move(profile));
+    AuthProfile profile;
+    profile.name = text;
+    Written its = written.reader->written("profile `" + text + "`", value);
+    const size_t before = its.diagnostics.size();
+    read_record(its, profile, profile_table, check_profile);
+    if (its.diagnostics.size() == before) to.profiles.emplace(text, std::move(profile));
   }
-  if (to.profiles.size() > auth_profiles_max)
-    config::complain(reader.place(key, node), "has more than " + std::to_string(auth_profiles_max),
-                     "take some out", reader.diagnostics());
+  return to.profiles.size() <= auth_profiles_max || wrong_count(written, auth_profiles_max);
 }
 
-// ---- As text ----
-
-// In YAML, U+0085, U+2028 and U+2029 end a line, so they are written as escapes.
-std::string quoted_text(std::string_view text) {
-  std::string quoted = config::in_quotes(text);
-  static constexpr std::pair<std::string_view, std::string_view> breaks[] = {
-      {"\u0085", "\\N"}, {"\u2028", "\\L"}, {"\u2029", "\\P"}};
-  for (const auto& [line_break, escape] : breaks)
-    for (size_t at = 0; (at = quoted.find(line_break, at)) != std::string::npos;)
-      quoted.replace(at, line_break.size(), escape);
-  return quoted;
-}
-
-std::string quoted_list(const std::vector<std::string>& items) {
-  std::string text;
-  for (const std::string& item : items) text += (text.empty() ? "" : ", ") + quoted_text(item);
-  return "[" + text + "]";
-}
-
-// Writes the keys and values of a YAML map in flow form.
-class FlowMap {
- public:
-  void add(std::string_view key, std::string_view value) {
-    text_.append(text_.empty() ? "" : ", ").append(key).append(": ").append(value);
-  }
-  std::string text() const { return "{ " + text_ + " }"; }
-
- private:
-  std::string text_;
-};
-
-std::string from_text(const ProxyFields& fields) {
-  FlowMap map;
-  const auto add = [&](std::string_view key, const std::string& name) {
-    if (!name.empty()) map.add(key, quoted_text(name));
+std::vector<config::Entry> auth_table(AuthOptions& options) {
+  config::Entry profiles{
+      .key = "profiles", .about = {.help = "of `/auth/NAME`"}, .is_single = false, .each = ".NAME"};
+  profiles.read = [&options](const Written& written) { return read_profiles(written, options); };
+  profiles.parts = [&options] {
+    config::Table all;
+    for (auto& [name, profile] : options.profiles)
+      all.push_back(section(name, profile, profile_table));
+    return all;
   };
-  add("method", fields.method);
-  add("uri", fields.uri);
-  add("host", fields.host_may_be_own && fields.host.empty() ? "host" : fields.host);
-  add("scheme", fields.scheme);
-  add("ip", fields.ip);
-  return map.text();
-}
-
-std::string profile_text(const AuthProfile& profile) {
-  const AuthProfile usual;
-  FlowMap map;
-  map.add("proxy", proxy_names[static_cast<size_t>(profile.proxy)]);
-  if (profile.proxy == Proxy::custom) map.add("from", from_text(profile.fields));
-  map.add("deny", std::to_string(profile.deny));
-  map.add("ok", std::to_string(profile.ok));
-  map.add("n", std::to_string(profile.n));
-  if (!profile.entries.empty()) {
-    FlowMap entries;
-    for (const auto& [key, value] : profile.entries)
-      entries.add(quoted_text(key), quoted_text(value));
-    map.add("entries", entries.text());
-  }
-  if (profile.on_store_error != usual.on_store_error)
-    map.add("on_store_error", name_of(profile.on_store_error));
-  if (!profile.headers.empty()) map.add("headers", quoted_list(profile.headers));
-  if (!profile.cookies.empty()) map.add("cookies", quoted_list(profile.cookies));
-  if (profile.ip_depth != usual.ip_depth) map.add("ip_depth", std::to_string(profile.ip_depth));
-  if (profile.ipv6_prefix != usual.ipv6_prefix)
-    map.add("ipv6_prefix", std::to_string(profile.ipv6_prefix));
-  if (profile.normalize_path) map.add("normalize_path", "true");
-  if (profile.untrusted_direct) map.add("untrusted", "direct");
-  if (!profile.secret.empty()) map.add("secret", hidden_secret);
-  return map.text();
+  profiles.visit_usual = [](const auto& visit) {
+    AuthProfile usual;
+    visit(profile_table(usual));
+  };
+  profiles.all_shown = true;
+  return {setting("trusted_proxies", options.trusted, Trusted{},
+                  {.help = "[the peers whose fields are believed]"
+                           "(proxies.md#trusted-proxies-and-the-clients-address)",
+                   .shown = options.profiles.empty() ? Shown::changed : Shown::always}),
+          std::move(profiles)};
 }
 
 }  // namespace
 
-AuthOptions default_auth() {
-  return {};
-}
-
-void read_auth(config::FileReader& reader, const YamlNode& section, AuthOptions& to) {
-  reader.map(section, "auth",
-             {{"trusted_proxies",
-               [&](const std::string& key, const YamlNode& node) {
-                 read_trusted(reader, key, node, to.trusted);
-               }},
-              {"profiles", [&](const std::string& key, const YamlNode& node) {
-                 read_profiles(reader, key, node, to);
-               }}});
-}
-
-std::string auth_text(const AuthOptions& options) {
-  const std::string trusted = quoted_list(options.trusted.texts());
-  if (options.profiles.empty() && trusted == quoted_list(TrustedProxies::loopback().texts()))
-    return {};
-  FlowMap map;
-  map.add("trusted_proxies", trusted);
-  if (!options.profiles.empty()) {
-    FlowMap profiles;
-    for (const auto& [name, profile] : options.profiles)
-      profiles.add(quoted_text(name), profile_text(profile));
-    map.add("profiles", profiles.text());
-  }
-  return map.text();
+config::Entry auth_entry(AuthOptions& options) {
+  return section("auth", options, auth_table);
 }
 
 }  // namespace sluice::http

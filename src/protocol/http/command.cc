@@ -26,7 +26,7 @@ std::string footer_of_http() {
              "       -H 'Content-Type: application/json' http://127.0.0.1:8390/v1/take\n"
              "\n"
              "Environment:\n") +
-         cli::server_environment_help + cli::settings_environment_help(settings_format);
+         cli::server_environment_help() + cli::settings_environment_help(settings_format);
 }
 
 }  // namespace
@@ -63,12 +63,7 @@ int serve(const protocol::Words& words, config::CommandIo& io) {
     config::apply_flags(flags, config, to);
     return config;
   };
-  base::Diagnostics diagnostics;
-  const config::Config config = read(diagnostics);
-  tell(diagnostics, io);
-  if (base::has_errors(diagnostics)) return config::exit_failure;
-  if (flags.print) return config::show_config(config, io);
-  return config::run_server(config, read, {}, io);
+  return config::serve_config(read, config::Reloads::all, flags, {}, io);
 }
 
 }  // namespace sluice::http

@@ -9,6 +9,7 @@
 #include "config/read_file.h"
 #include "config/serving.h"
 #include "config/settings.h"
+#include "config/variables.h"
 #include "protocol/limitd/commands.h"
 #include "protocol/limitd/policy_files.h"
 
@@ -21,20 +22,22 @@ constexpr const char* about_limitd =
     "Counters are kept in its `db`, what was answered survives a kill. SIGHUP, or a change of the\n"
     "files, reloads the bucket types; SIGHUP opens the log file again, too.";
 
-const std::string footer_of_limitd =
-    std::string(
-        "Example:\n"
-        "  sluice limitd --config-file limitd.yaml --port 9231\n"
-        "  sluice ask limitd take user 10.0.0.7\n"
-        "\n"
-        "Environment (flags override it, it overrides the file):\n"
-        "  CONFIG_FILE    as --config-file\n"
-        "  PORT, DB, LOG_FILE, LOG_LEVEL   as the keys of the file in small letters\n"
-        "  HOSTNAME       where to listen, if it is an address; a mere name is skipped\n"
-        "  BUCKET_<n>_NAME, BUCKET_<n>_SIZE, BUCKET_<n>_PER_SECOND and others   bucket types, in "
-        "place of all\n"
-        "                 those of files\n") +
-    cli::server_environment_help;
+constexpr config::VariableHelp variables_help[] = {
+    {"CONFIG_FILE", "as --config-file"},
+    {"PORT, DB, LOG_FILE, LOG_LEVEL", "as the keys of the file in small letters"},
+    {"HOSTNAME", "where to listen, if it is an address; a mere name is skipped"},
+    {"BUCKET_<n>_NAME, BUCKET_<n>_SIZE, BUCKET_<n>_PER_SECOND and others",
+     "bucket types, in place of all those of files"}};
+
+std::string footer_of_limitd() {
+  return std::string(
+             "Example:\n"
+             "  sluice limitd --config-file limitd.yaml --port 9231\n"
+             "  sluice ask limitd take user 10.0.0.7\n"
+             "\n"
+             "Environment (flags override it, it overrides the file):\n") +
+         config::help_of(variables_help) + cli::server_environment_help();
+}
 
 struct LimitdFlags {
   std::optional<std::string> file, db, port, hostname, log_file;
@@ -154,7 +157,7 @@ void add_limitd_flags(cli::Arguments& arguments, LimitdFlags& flags, bool& print
 
 int serve(const protocol::Words& words, config::CommandIo& io) {
   cli::Arguments arguments("sluice limitd --config-file FILE [options]", about_limitd,
-                           footer_of_limitd,
+                           footer_of_limitd(),
                            {"stopped by a signal", "anything else", false, false});
   LimitdFlags flags;
   config::Flags server_flags;
@@ -196,21 +199,20 @@ int serve(const protocol::Words& words, config::CommandIo& io) {
     return config::exit_failure;
   }
 
-  config::Config config;
-  config.listen = {{{number_of(description), {"::", description.port}}}};
-  config.policy.push_back(
-      {number_of(description),
-       base::Cloned<protocol::PolicyFiles>(std::make_unique<LimitdFiles>(
-           base::Setting<std::string>{file, flags.file ? "--config-file" : "default"}, source))});
-  apply_settings(flags, said, config, diagnostics);
-  config::apply_environment(io, config, diagnostics);
-  config::apply_flags(server_flags, config, diagnostics);
-  tell(diagnostics, io);
-  if (base::has_errors(diagnostics)) return config::exit_failure;
-  if (server_flags.print) return config::show_config(config, io);
-  // A reload can only change the bucket types.
-  return config::run_server(
-      config, [&config](base::Diagnostics&) { return config; }, {}, io);
+  const config::ReadConfig read = [&](base::Diagnostics& to) {
+    config::Config config;
+    to.insert(to.end(), diagnostics.begin(), diagnostics.end());
+    config.listen = {{{number_of(description), {"::", description.port}}}};
+    config.policy.push_back(
+        {number_of(description),
+         base::Cloned<protocol::PolicyFiles>(std::make_unique<LimitdFiles>(
+             base::Setting<std::string>{file, flags.file ? "--config-file" : "default"}, source))});
+    apply_settings(flags, said, config, to);
+    config::apply_environment(io, config, to, config::names_of(variables_help));
+    config::apply_flags(server_flags, config, to);
+    return config;
+  };
+  return config::serve_config(read, config::Reloads::rules, server_flags, {}, io);
 }
 
 }  // namespace sluice::limitd

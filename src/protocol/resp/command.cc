@@ -22,7 +22,7 @@ std::string footer_of_resp() {
              "  redis-cli -p 6380 CL.THROTTLE user:17 14 30 60\n"
              "\n"
              "Environment:\n") +
-         cli::server_environment_help;
+         cli::server_environment_help();
 }
 
 }  // namespace
@@ -58,12 +58,7 @@ int serve(const protocol::Words& words, config::CommandIo& io) {
     config::apply_flags(flags, config, to);
     return config;
   };
-  base::Diagnostics diagnostics;
-  const config::Config config = read(diagnostics);
-  tell(diagnostics, io);
-  if (base::has_errors(diagnostics)) return config::exit_failure;
-  if (flags.print) return config::show_config(config, io);
-  return config::run_server(config, read, {}, io);
+  return config::serve_config(read, config::Reloads::all, flags, {}, io);
 }
 
 }  // namespace sluice::resp

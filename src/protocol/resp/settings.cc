@@ -1,57 +1,46 @@
 #include "protocol/resp/settings.h"
 
-#include <algorithm>
-
 #include "base/bounds.h"
 #include "base/units.h"
 #include "config/config.h"
-#include "config/file_reader.h"
 #include "config/settings.h"
+#include "config/table.h"
 #include "protocol/protocol.h"
 #include "server/options.h"
 
 namespace sluice::resp {
 namespace {
 
-using policy::YamlNode;
+// The families of commands, a bit for each.
+struct Dialects {
+  static constexpr bool is_list = true;
 
-template <size_t N>
-std::string choices(const std::array<std::string_view, N>& names) {
-  std::string text;
-  for (const std::string_view name : names) text += (text.empty() ? "" : ", ") + std::string(name);
-  return text;
-}
+  static bool read(const config::Written& written, std::array<bool, family_names.size()>& to) {
+    bool sound = true;
+    const auto items = items_of(written, "dialects: [cell, sluice]", sound);
+    if (items.empty()) return false;
+    to = {};
+    for (const config::Written& item : items) {
+      CommandFamily family{};
+      if (config::choice<CommandFamily>(family_names).read(item, family))
+        to[static_cast<size_t>(family)] = true;
+    }
+    return sound;
+  }
+  static std::string text(const std::array<bool, family_names.size()>& answers) {
+    std::vector<std::string> names;
+    for (size_t i = 0; i < family_names.size(); ++i)
+      if (answers[i]) names.emplace_back(family_names[i]);
+    return config::list_text(names);
+  }
+  static std::string values() { return "a list: `cell`, `throttle`, `gcra`, `sluice`"; }
+};
 
-// The index of `text` in `names`. If it is missing, that is reported and the result is N.
-template <size_t N>
-size_t choice(const std::array<std::string_view, N>& names, std::string_view text,
-              const base::Diagnostic& place, base::Diagnostics& diagnostics) {
-  const auto at = std::find(names.begin(), names.end(), text);
-  if (at == names.end())
-    config::complain(place, "`" + std::string(text) + "` is not one of " + choices(names),
-                     "write one of these", diagnostics);
-  return static_cast<size_t>(at - names.begin());
-}
-
-// The name of the answer for requests that the store cannot decide.
-std::string_view name_of_answer(request::OnError answer) {
-  const auto at = std::find(store_error_answers.begin(), store_error_answers.end(), answer);
-  return store_error_names[static_cast<size_t>(at - store_error_answers.begin())];
-}
-
-void read_idle_timeout(config::FileReader& reader, const std::string& key, const YamlNode& value,
-                       base::Duration& to) {
-  const auto text = reader.text(key, value);
-  if (!text) return;
-  const auto length = *text == "0" ? base::Duration{} : base::parse_duration(*text);
-  const bool none = length && length->us == 0;
-  if (none || (length && length->us >= base::bounds::timeout_us_min &&
-               length->us <= base::bounds::timeout_us_max))
-    to = *length;
-  else
-    config::complain(reader.place(key, value), "`" + *text + "` is not a timeout",
-                     "write a length of time from `100ms` to `1d`, as in `5m`, or 0 for none",
-                     reader.diagnostics());
+config::Choice<request::OnError> answers_on_error() {
+  config::Choice<request::OnError> all;
+  for (size_t i = 0; i < store_error_names.size(); ++i)
+    all.all.emplace_back(store_error_names[i], store_error_answers[i]);
+  return all;
 }
 
 }  // namespace
@@ -60,115 +49,67 @@ std::unique_ptr<protocol::Settings> RespSettings::clone() const {
   return std::make_unique<RespSettings>(*this);
 }
 
-void RespSettings::read(config::FileReader& reader, const YamlNode& section) {
-  RespOptions& its = options_.value;
-  options_.origin = reader.origin(section);
-  const auto number = [&](size_t& to, uint64_t least, uint64_t most) {
-    return [&reader, &to, least, most](const std::string& key, const YamlNode& value) {
-      if (const auto n = reader.number(key, value, least, most)) to = static_cast<size_t>(*n);
-    };
+std::vector<config::Entry> RespSettings::table() {
+  using config::setting;
+  const auto always = [](std::string_view help) { return config::About{.help = help}; };
+  const auto changed = [](std::string_view help) {
+    return config::About{.help = help, .shown = config::Shown::changed};
   };
-  reader.map(section, "resp",
-             {{"dialects",
-               [&](const std::string& key, const YamlNode& value) {
-                 if (!reader.sequence(key, value, "dialects: [cell, sluice]")) return;
-                 its.answers = {};
-                 for (YamlNode item = value.first_child(); item; item = item.next()) {
-                   const auto text = reader.text(key, item);
-                   if (!text) continue;
-                   const size_t at =
-                       choice(family_names, *text, reader.place(key, item), reader.diagnostics());
-                   if (at < its.answers.size()) its.answers[at] = true;
-                 }
-               }},
-              {"inline_limits",
-               [&](const std::string& key, const YamlNode& value) {
-                 its.inline_limits =
-                     reader.truth(key, value, "write `inline_limits: false` to refuse KEY subjects")
-                         .value_or(its.inline_limits);
-               }},
-              {"unmatched",
-               [&](const std::string& key, const YamlNode& value) {
-                 const auto text = reader.text(key, value);
-                 if (!text) return;
-                 const size_t at =
-                     choice(unmatched_names, *text, reader.place(key, value), reader.diagnostics());
-                 if (at < unmatched_names.size()) its.unmatched = static_cast<Unmatched>(at);
-               }},
-              {"max_waiting", number(its.waiting_max, 0, 1'000'000)},
-              {"on_store_error",
-               [&](const std::string& key, const YamlNode& value) {
-                 const auto text = reader.text(key, value);
-                 if (!text) return;
-                 const size_t at = choice(store_error_names, *text, reader.place(key, value),
-                                          reader.diagnostics());
-                 if (at < store_error_names.size()) its.on_store_error = store_error_answers[at];
-               }},
-              {"throttle_true_reset",
-               [&](const std::string& key, const YamlNode& value) {
-                 its.throttle_true_reset =
-                     reader
-                         .truth(key, value,
-                                "write `throttle_true_reset: true` to have THROTTLE tell when the "
-                                "bucket is full")
-                         .value_or(its.throttle_true_reset);
-               }},
-              {"cell_shared",
-               [&](const std::string& key, const YamlNode& value) {
-                 shared_ = {reader
-                                .truth(key, value,
-                                       "write `cell_shared: true` to count together with "
-                                       "redis-cell in one Redis")
-                                .value_or(its.cell_shared),
-                            reader.origin(value)};
-                 its.cell_shared = shared_.value;
-               }},
-              {"idle_timeout",
-               [&](const std::string& key, const YamlNode& value) {
-                 read_idle_timeout(reader, key, value, its.idle_timeout);
-               }},
-              {"max_words", number(its.bounds.words, 16, 65'536)},
-              {"max_word", number(its.bounds.word_bytes, 64, 1'000'000)}});
+  config::Entry shared =
+      setting("cell_shared", options.cell_shared,
+              config::Truth{"write `cell_shared: true` to count together with redis-cell in one "
+                            "Redis"},
+              changed("counters of CL.THROTTLE are in Redis as redis-cell has them"));
+  shared.read = [this, read = shared.read](const config::Written& written) {
+    if (read(written)) shared_origin_ = options.cell_shared ? written.origin : "";
+    return true;
+  };
+  return {
+      setting("dialects", options.answers, Dialects{}, always("the commands that are answered")),
+      setting("inline_limits", options.inline_limits,
+              config::Truth{"write `inline_limits: false` to refuse KEY subjects"},
+              always("`SLUICE.*` commands may bring limits along")),
+      setting("unmatched", options.unmatched, config::choice<Unmatched>(unmatched_names),
+              always("`SLUICE.TAKE`, `CHARGE`, `PEEK` and `WAIT` where no rule applies")),
+      setting("on_store_error", options.on_store_error, answers_on_error(),
+              changed("the throttling commands and `KEY` subjects where the store cannot decide")),
+      setting("throttle_true_reset", options.throttle_true_reset,
+              config::Truth{"write `throttle_true_reset: true` to have THROTTLE tell when the "
+                            "bucket is full"},
+              changed("`reset_after` of `THROTTLE` is the time until the bucket is full")),
+      std::move(shared),
+      setting("idle_timeout", options.idle_timeout,
+              config::Length{{base::bounds::timeout_us_min},
+                             {base::bounds::timeout_us_max},
+                             base::Duration{},
+                             "5m"},
+              changed("a connection that waits for nothing and sends nothing for so long is "
+                      "closed; 0: none is")),
+      setting("max_waiting", options.waiting_max, config::Number{0, 1'000'000},
+              always("clients in `SLUICE.WAIT` at a time")),
+      setting("max_words", options.bounds.words, config::Number{16, 65'536},
+              always("words of a command")),
+      setting("max_word", options.bounds.word_bytes, config::Number{64, 1'000'000},
+              always("bytes of a word"))};
 }
 
-std::vector<std::pair<std::string, std::string>> RespSettings::lines() const {
-  const RespOptions& its = options_.value;
-  std::string dialects;
-  for (size_t i = 0; i < family_names.size(); ++i)
-    if (its.answers[i]) dialects += (dialects.empty() ? "" : ", ") + std::string(family_names[i]);
-  // Further settings that differ from their defaults.
-  std::string more;
-  if (its.on_store_error != request::OnError::error)
-    more += ", on_store_error: " + std::string(name_of_answer(its.on_store_error));
-  if (its.throttle_true_reset) more += ", throttle_true_reset: true";
-  if (its.cell_shared) more += ", cell_shared: true";
-  if (its.idle_timeout.us > 0) more += ", idle_timeout: " + config::in_one_unit(its.idle_timeout);
-  return {{"resp: { dialects: [" + dialects +
-               "], inline_limits: " + (its.inline_limits ? "true" : "false") +
-               ", unmatched: " + std::string(unmatched_names[static_cast<size_t>(its.unmatched)]) +
-               more + ", max_waiting: " + std::to_string(its.waiting_max) +
-               ", max_words: " + std::to_string(its.bounds.words) +
-               ", max_word: " + std::to_string(its.bounds.word_bytes) + " }",
-           options_.origin}};
-}
-
-void RespSettings::add_to(server::Options& options, protocol::Protocol self) const {
-  auto its = std::make_shared<RespOptions>(options_.value);
+void RespSettings::add_to(server::Options& to, protocol::Protocol self) const {
+  auto its = std::make_shared<RespOptions>(options);
   its->connections = std::make_shared<Connections>();  // belong to this server alone
-  options.session_options[static_cast<size_t>(self)] = std::move(its);
+  to.session_options[static_cast<size_t>(self)] = std::move(its);
   constexpr std::array<request::Unmatched, unmatched_names.size()> answers = {
       request::Unmatched::error, request::Unmatched::allow, request::Unmatched::deny};
-  for (server::ListenerOptions& listener : options.listeners) {
+  for (server::ListenerOptions& listener : to.listeners) {
     if (!listener.service.serves(self)) continue;
-    listener.timeouts.idle = options_.value.idle_timeout;
-    listener.own_unmatched = answers[static_cast<size_t>(options_.value.unmatched)];
+    listener.timeouts.idle = options.idle_timeout;
+    listener.own_unmatched = answers[static_cast<size_t>(options.unmatched)];
   }
 }
 
 void RespSettings::check(const config::Config& config, base::Diagnostics& diagnostics) const {
-  if (!shared_.value || config.store.redis) return;
+  if (shared_origin_.empty() || config.store.redis) return;
   base::Diagnostic place;
-  place.subject = shared_.origin;
+  place.subject = shared_origin_;
   config::complain(
       place,
       "`cell_shared` has CL.THROTTLE keep its counters in Redis as redis-cell does, and "
@@ -179,8 +120,6 @@ void RespSettings::check(const config::Config& config, base::Diagnostics& diagno
 }
 
 constinit const protocol::SettingsFormat settings_format = {
-    .subject = protocol::SettingsFormat::Subject::store,
-    .flags = {},
     .make = []() -> std::unique_ptr<protocol::Settings> {
       return std::make_unique<RespSettings>();
     },
@@ -191,7 +130,7 @@ constinit const protocol::SettingsFormat settings_format = {
               "SLUICE.* allow, as `resp.unmatched` is allow",
               "SLUICE.* deny, as `resp.unmatched` is deny"};
           return answers[static_cast<size_t>(
-              static_cast<const RespSettings&>(settings).options().unmatched)];
+              static_cast<const RespSettings&>(settings).options.unmatched)];
         },
 };
 

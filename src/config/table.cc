@@ -1,0 +1,412 @@
+#include "config/table.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/units.h"
+#include "config/settings.h"
+
+namespace sluice::config {
+namespace {
+
+bool is_shown(const Entry& entry, const Texts& usual) {
+  if (entry.key.empty() || entry.about.shown == Shown::never) return false;
+  if (entry.parts || entry.print) return true;
+  const std::string text = entry.text ? entry.text() : "";
+  if (text.empty() || (entry.about.secret && text == "\"\"")) return false;
+  if (entry.about.shown == Shown::always && !entry.about.secret) return true;
+  const auto at = usual.find(std::string(entry.key));
+  return at == usual.end() || at->second != text;
+}
+
+}  // namespace
+
+bool FileReader::sequence(const std::string& key, const YamlNode& node, std::string example) {
+  if (node.is_list() && node.size() > 0) return true;
+  complain(place(key, node), "must be a list with at least one entry", std::move(example),
+           diagnostics_);
+  return false;
+}
+
+std::optional<std::string> FileReader::text(const std::string& key, const YamlNode& node) {
+  if (!yaml_.has_text(key, node)) return std::nullopt;
+  return std::string(node.text());
+}
+
+Written FileReader::written(const std::string& key, const YamlNode& node) {
+  return {.key = key,
+          .text = {},
+          .origin = origin(node),
+          .place = place(key, node),
+          .diagnostics = diagnostics_,
+          .reader = this,
+          .node = node};
+}
+
+std::string FileReader::beside_file(const std::string& path) const {
+  return (std::filesystem::path(file_).parent_path() / path).lexically_normal().string();
+}
+
+bool Written::wrong(std::string what, std::string remedy) const {
+  complain(place, std::move(what), std::move(remedy), diagnostics);
+  return false;
+}
+
+bool Written::wrong_text(const std::string& what, std::string remedy) const {
+  return wrong("`" + text + "` " + what, std::move(remedy));
+}
+
+GivenKeys read_table(const Written& map, const Table& table) {
+  GivenKeys given;
+  std::vector<std::string_view> known;
+  std::vector<policy::YamlReader::GoneKey> gone;
+  for (const Entry& entry : table)
+    if (!entry.gone.empty())
+      gone.push_back({entry.key, entry.gone});
+    else if (!entry.key.empty())
+      known.push_back(entry.key);
+  FileReader& reader = *map.reader;
+  for (const auto& [key, value] : reader.yaml().entries(map.key, map.node, known, gone)) {
+    const auto entry = std::find_if(table.begin(), table.end(),
+                                    [&](const Entry& one) { return one.key == key.text(); });
+    Written written = reader.written(std::string(key.text()), value);
+    given[written.key] = value;
+    if (entry->is_single) {
+      auto text = reader.text(written.key, value);
+      if (!text) continue;
+      written.text = *std::move(text);
+    }
+    entry->read(written);
+  }
+  return given;
+}
+
+bool set_entry(const Entry& entry, std::string_view text, const std::string& name,
+               base::Diagnostics& diagnostics) {
+  base::Diagnostic place;
+  place.subject = name;
+  return entry.read({.key = name,
+                     .text = std::string(text),
+                     .origin = name,
+                     .place = std::move(place),
+                     .diagnostics = diagnostics});
+}
+
+std::string line_with_origin(std::string text, std::string origin) {
+  constexpr size_t column = 56;
+  // The comment must not contain a line end, which a file's name may have.
+  std::replace_if(
+      origin.begin(), origin.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; },
+      '?');
+  if (text.size() < column) text.resize(column, ' ');
+  return text + " # " + origin + "\n";
+}
+
+std::string text_of(const Table& table, const Texts& usual) {
+  std::string out;
+  for (const Entry& entry : table) {
+    if (!is_shown(entry, usual)) continue;
+    const std::string text = entry.about.secret ? "(hidden)"
+                             : entry.parts      ? text_of(entry.parts(), usual_of(entry))
+                                                : entry.text();
+    if (text.empty()) continue;
+    out.append(out.empty() ? "" : ", ").append(entry.key).append(": ").append(text);
+  }
+  return out.empty() ? out : "{ " + out + " }";
+}
+
+std::string print_table(const Table& table, const Texts& usual, const std::string& indent) {
+  std::string out;
+  for (const Entry& entry : table) {
+    if (!is_shown(entry, usual)) continue;
+    const auto line = [&](const std::string& text, const std::string* origin) {
+      const std::string whole = indent + std::string(entry.key) + ":" + text;
+      out += origin == nullptr ? whole + "\n" : line_with_origin(whole, *origin);
+    };
+    if (entry.about.secret) {
+      out += indent + "# " + std::string(entry.key) + ": not shown\n";
+    } else if (entry.print) {
+      out += entry.print();
+    } else if (entry.parts) {
+      const Table parts = entry.parts();
+      const Texts usual_parts = usual_of(entry);
+      const Entry* only = nullptr;
+      size_t shown = 0;
+      for (const Entry& part : parts)
+        if (is_shown(part, usual_parts) && ++shown == 1) only = &part;
+      if (entry.on_one_line || shown == 1) {
+        if (const std::string text = text_of(parts, usual_parts); !text.empty())
+          line(" " + text, entry.origin != nullptr ? entry.origin : only->origin);
+      } else if (shown > 0) {
+        line("", entry.origin);
+        out += print_table(parts, usual_parts, indent + "  ");
+      }
+    } else {
+      line(" " + entry.text(), entry.origin);
+    }
+  }
+  return out;
+}
+
+Texts values_of(const Table& table) {
+  Texts all;
+  for (const Entry& entry : table) {
+    const std::string key(entry.key);
+    if (entry.key.empty() || entry.about.reloaded) continue;
+    if (entry.text)
+      all[key] = entry.text();
+    else if (entry.parts)
+      for (auto& [path, text] : values_of(entry.parts())) all[key + "." + path] = std::move(text);
+  }
+  return all;
+}
+
+Texts usual_of(const Entry& map) {
+  Texts usual;
+  if (map.visit_usual && !map.all_shown)
+    map.visit_usual([&](const Table& table) { usual = values_of(table); });
+  return usual;
+}
+
+void each_outside(const Table& table, const std::function<void(const Entry&)>& visit) {
+  for (const Entry& entry : table) {
+    if (!entry.about.flag.empty() || !entry.about.variable.empty()) visit(entry);
+    if (!entry.parts) continue;
+    each_outside(entry.parts(), [&](const Entry& part) {
+      Entry its = part;
+      if (its.owner == nullptr) its.owner = entry.owner;
+      std::string* const shared = its.origin == nullptr ? entry.origin : nullptr;
+      if (shared != nullptr)
+        its.read = [read = part.read, shared](const Written& written) {
+          if (!read(written)) return false;
+          *shared = *shared == "default" ? written.origin : *shared + " and " + written.origin;
+          return true;
+        };
+      visit(its);
+    });
+  }
+}
+
+namespace {
+
+void add_rows(const Table& table, const std::string& prefix, std::string& rows) {
+  for (const Entry& entry : table) {
+    if (!entry.gone.empty()) continue;
+    const std::string path = prefix + std::string(entry.key) + std::string(entry.each);
+    if (!entry.key.empty() && !entry.values.empty()) {
+      std::string usual = entry.text && !entry.about.secret ? entry.text() : "";
+      if (usual == "\"\"" || usual == "[]") usual.clear();
+      std::string outside, help(entry.about.help);
+      for (const std::string_view name : {entry.about.flag, entry.about.variable})
+        if (!name.empty()) outside += (outside.empty() ? "`" : ", `") + std::string(name) + "`";
+      std::replace(help.begin(), help.end(), '\n', ' ');
+      rows += "| `" + path + "` | " + entry.values + " | " +
+              (usual.empty() ? "" : "`" + usual + "`") + " | " + outside + " | " + help + " |\n";
+    }
+    if (entry.visit_usual)
+      entry.visit_usual([&](const Table& parts) { add_rows(parts, path + ".", rows); });
+  }
+}
+
+// Do the words differ in one place alone, by two letters at most?
+bool is_slip(std::string_view a, std::string_view b) {
+  const size_t shorter = std::min(a.size(), b.size()), longer = std::max(a.size(), b.size());
+  size_t front = 0, back = 0;
+  while (front < shorter && a[front] == b[front]) ++front;
+  while (back < shorter - front && a[a.size() - 1 - back] == b[b.size() - 1 - back]) ++back;
+  return front + back + 2 >= longer;
+}
+
+}  // namespace
+
+std::string settings_page(const Table& table) {
+  constexpr const char* head =
+      "| key | values | default | flag, variable | meaning |\n|---|---|---|---|---|\n";
+  std::string first, rest;
+  for (const Entry& entry : table) {
+    std::string rows;
+    add_rows({entry}, "", rows);
+    if (entry.visit_usual && !rows.empty())
+      rest += "\n## " + std::string(entry.key) + "\n\n" + head + rows;
+    else
+      first += rows;
+  }
+  return head + first + rest;
+}
+
+void warn_of_near(const CommandIo& io, const std::vector<std::string_view>& known,
+                  base::Diagnostics& diagnostics) {
+  constexpr size_t shortest = 8;  // shorter names are like too many others
+  if (!io.variables) return;
+  for (const auto& [name, text] : io.variables()) {
+    if (text.empty() || name.size() < shortest ||
+        std::find(known.begin(), known.end(), name) != known.end())
+      continue;
+    const auto near = std::find_if(known.begin(), known.end(),
+                                   [&](std::string_view one) { return is_slip(name, one); });
+    if (near == known.end()) continue;
+    base::Diagnostic place;
+    place.subject = name;
+    place.severity = base::Diagnostic::Severity::warning;
+    complain(place, "is not a variable that is read", "did you mean `" + std::string(*near) + "`?",
+             diagnostics);
+  }
+}
+
+bool Number::read_number(const Written& written, uint64_t& to) const {
+  const auto number = !zero.empty() && written.text == zero ? 0 : base::parse_count(written.text);
+  const bool is_zero = !zero.empty() && written.text == zero;
+  if (number && (is_zero || (*number >= least && *number <= most))) {
+    to = *number;
+    return true;
+  }
+  return written.wrong_text(
+      "is not " + std::string(what),
+      !remedy.empty() ? std::string(remedy)
+                      : "write " + (zero.empty() ? "" : "`" + std::string(zero) + "` or ") +
+                            std::to_string(least) + " to " + std::to_string(most));
+}
+
+bool Milliseconds::read(const Written& written, base::Duration& to) const {
+  int64_t number = 0;
+  if (!Number{least, most, "a number of milliseconds"}.read(written, number)) return false;
+  to = base::milliseconds(number);
+  return true;
+}
+
+std::string Number::values() const {
+  return (zero.empty() ? "" : "`" + std::string(zero) + "`, ") + std::to_string(least) + " to " +
+         std::to_string(most);
+}
+
+bool Size::read_size(const Written& written, uint64_t& to) const {
+  const auto bytes = base::parse_size(written.text);
+  if (bytes && *bytes >= least && *bytes <= most) {
+    to = *bytes;
+    return true;
+  }
+  return written.wrong_text(
+      "is not a size" +
+          (bytes ? " from " + base::format_size(least) + " to " + base::format_size(most) : ""),
+      "write a number and a unit, as in `64MiB` or `2GiB`");
+}
+
+std::string Size::text(uint64_t value) const {
+  return base::format_size(value);
+}
+
+bool Length::read(const Written& written, base::Duration& to) const {
+  const auto length = written.text == "0" ? base::Duration{} : base::parse_duration(written.text);
+  if (length && length->us == 0 && none) {
+    to = *none;
+    return true;
+  }
+  if (length && *length >= least && *length <= most) {
+    to = *length;
+    return true;
+  }
+  return written.wrong_text("is not a length of time it may be",
+                            "write one from `" + in_one_unit(least) + "` to `" + in_one_unit(most) +
+                                "`" + (none ? ", or 0 for none" : "") +
+                                (example.empty() ? "" : ", as in `" + std::string(example) + "`"));
+}
+
+std::string Length::text(base::Duration value) const {
+  return none && value == *none ? "0" : in_one_unit(value);
+}
+
+std::string Length::values() const {
+  return "`" + in_one_unit(least) + "` to `" + in_one_unit(most) + "`" + (none ? ", 0" : "");
+}
+
+bool Truth::read(const Written& written, bool& to) const {
+  if (written.text != "true" && written.text != "false")
+    return written.wrong_text("is neither true nor false", std::string(remedy));
+  to = written.text == "true";
+  return true;
+}
+
+std::string Text::text(const std::string& value) const {
+  return in_quotes(value);
+}
+
+bool Path::read(const Written& written, std::string& to) const {
+  to = written.reader == nullptr ? written.text : written.reader->beside_file(written.text);
+  return true;
+}
+
+std::string Path::text(const std::string& value) const {
+  if (value.empty()) return "";
+  std::error_code unknown;  // then the path stays as it is
+  const auto path = std::filesystem::absolute(value, unknown);
+  return in_quotes(unknown ? value : path.string());
+}
+
+bool HostPort::read(const Written& written, Address& to) const {
+  auto address = address_of(written.text, port_default, written.place, written.diagnostics);
+  if (address) to = *std::move(address);
+  return address.has_value();
+}
+
+std::string HostPort::text(const Address& value) const {
+  return in_quotes(format_address(value.host, value.port));
+}
+
+std::string list_words(const std::vector<std::string_view>& words, bool quoted) {
+  const std::string mark = quoted ? "`" : "";
+  std::string list;
+  for (const std::string_view word : words)
+    list += (list.empty() ? "" : ", ") + mark + std::string(word) + mark;
+  return list;
+}
+
+bool read_word(const Written& written, const std::vector<std::string_view>& words,
+               std::string_view what, std::string_view remedy, size_t& to) {
+  const auto at = std::find(words.begin(), words.end(), written.text);
+  to = static_cast<size_t>(at - words.begin());
+  if (at != words.end()) return true;
+  const auto near = base::nearest_word(written.text, words);
+  return written.wrong_text(
+      what.empty() ? "is not one of " + list_words(words, false) : "is not " + std::string(what),
+      !near.empty()     ? "did you mean `" + std::string(near) + "`?"
+      : !remedy.empty() ? std::string(remedy)
+      : what.empty()    ? "write one of these"
+                        : "write " + one_of(words));
+}
+
+std::vector<Written> items_of(const Written& written, std::string_view example, bool& sound) {
+  std::vector<Written> items;
+  sound = true;
+  if (written.reader == nullptr) {
+    for (std::string_view rest = written.text;;) {
+      const size_t comma = std::min(rest.find(','), rest.size());
+      Written item = written;
+      item.text = rest.substr(0, comma);
+      items.push_back(std::move(item));
+      if (comma == rest.size()) break;
+      rest.remove_prefix(comma + 1);
+    }
+    return items;
+  }
+  sound = written.reader->sequence(written.key, written.node, std::string(example));
+  if (!sound) return items;
+  for (auto node = written.node.first_child(); node; node = node.next()) {
+    auto text = written.reader->text(written.key, node);
+    if (!text) {
+      sound = false;
+      continue;
+    }
+    Written item = written.reader->written(written.key, node);
+    item.text = *std::move(text);
+    items.push_back(std::move(item));
+  }
+  return items;
+}
+
+std::string list_text(const std::vector<std::string>& texts) {
+  std::string list;
+  for (const std::string& text : texts) list += (list.empty() ? "" : ", ") + text;
+  return "[" + list + "]";
+}
+
+}  // namespace sluice::config

@@ -1,0 +1,77 @@
+#include "config/variables.h"
+
+#include <algorithm>
+
+#include "config/config.h"
+#include "config/javascript_words.h"
+#include "config/settings.h"
+
+namespace sluice::config {
+namespace {
+
+base::Diagnostic place_of(const char* name, base::Diagnostic::Severity severity) {
+  base::Diagnostic place;
+  place.severity = severity;
+  place.subject = name;
+  return place;
+}
+
+}  // namespace
+
+std::string help_of(std::span<const VariableHelp> all) {
+  constexpr size_t column = 17;
+  std::string text;
+  for (const auto& [names, help] : all) {
+    std::string line = "  " + std::string(names);
+    line.resize(std::max(column, line.size() + 3), ' ');
+    for (const char c : help) {
+      line += c;
+      if (c == '\n') line.append(column, ' ');
+    }
+    text += line + "\n";
+  }
+  return text;
+}
+
+std::vector<std::string_view> names_of(std::span<const VariableHelp> all) {
+  std::vector<std::string_view> names;
+  for (const auto& one : all)
+    for (std::string_view rest = one.names; !rest.empty();) {
+      const std::string_view name = rest.substr(0, rest.find(", "));
+      rest.remove_prefix(std::min(rest.size(), name.size() + 2));
+      names.push_back(name.substr(0, name.find('=')));
+    }
+  return names;
+}
+
+std::optional<std::string> Variables::text(const char* name) const {
+  auto value = set(name);
+  if (value && value->empty()) value.reset();
+  return value;
+}
+
+void Variables::complain(const char* name, std::string what, std::string remedy) {
+  for (const base::Diagnostic& known : diagnostics_)
+    if (known.subject == name && known.severity == base::Diagnostic::Severity::error) return;
+  config::complain(place_of(name, base::Diagnostic::Severity::error), std::move(what),
+                   std::move(remedy), diagnostics_);
+}
+
+void Variables::warn(const char* name, std::string what, std::string remedy) {
+  config::complain(place_of(name, base::Diagnostic::Severity::warning), std::move(what),
+                   std::move(remedy), diagnostics_);
+}
+
+void Variables::apply_node_port(Setting<Listener>& listener, const char* usual, bool may_be_empty) {
+  const auto text = may_be_empty ? this->text("PORT") : set("PORT");
+  if (!text) return;
+  if (const auto port = node_port(*text)) {
+    listener.value.address.port = *port;
+    listener.origin = "PORT";
+  } else {
+    complain("PORT", "`" + *text + "` is not a port",
+             "set it to 0 to 65535, or unset it for " + std::string(usual));
+  }
+}
+
+}  // namespace sluice::config
