@@ -15,7 +15,6 @@
 #include "engine/engine.h"
 #include "engine/lists.h"
 #include "protocol/droplet/rules.h"
-#include "protocol/limitd/dialect.h"
 #include "protocol/limitd/rules.h"
 #include "store/embedded_store.h"
 #include "tests/support/patience.h"

@@ -54,7 +54,7 @@ LiveCounters::LiveCounters(const policy::RuleSet& rules,
 }
 
 LiveCounters::Owner LiveCounters::found_owner(const request::Space& space, std::string_view key,
-                                              const policy::RuleSet::List& list) const {
+                                              const policy::RuleSet::DialectRules& list) const {
   base::Arena texts;
   const auto found = list.finder()->owner(space, key, texts);
   if (!found) return {};
@@ -576,7 +576,7 @@ HttpResponse CounterRoutes::list_of_actor(const std::string& actor) {
   base::Arena texts;
   // The keys in the spaces that overrides have, by the prefix of these.
   std::unordered_map<std::string_view, std::string> overridden;
-  for (const policy::RuleSet::List& list : policy->rules->lists()) {
+  for (const policy::RuleSet::DialectRules& list : policy->rules->lists()) {
     const auto* const keys = dynamic_cast<const policy::CounterNames*>(list.finder());
     for (const policy::Rule& rule : list.rules()) {
       if (rule.space == nullptr || rule.mode == policy::Mode::off) continue;

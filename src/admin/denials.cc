@@ -70,8 +70,8 @@ void DenialHistory::add(const engine::DenialTable& table, const FindOwner& owner
 void DenialHistory::shrink(Span& span) {
   constexpr size_t most = base::bounds::denials_kept_max;
   if (span.records.size() <= most) return;
-  using Place = decltype(span.records)::iterator;
-  std::map<std::pair<uint16_t, bool>, std::vector<Place>> by_rule;
+  using RecordAt = decltype(span.records)::iterator;
+  std::map<std::pair<uint16_t, bool>, std::vector<RecordAt>> by_rule;
   for (auto at = span.records.begin(); at != span.records.end(); ++at)
     by_rule[{at->second.rule, at->second.shadow}].push_back(at);
   std::vector<size_t> counts;
@@ -79,7 +79,7 @@ void DenialHistory::shrink(Span& span) {
   const size_t share = share_of(std::move(counts), most);
   for (auto& [rule, places] : by_rule) {
     if (places.size() <= share) continue;
-    std::sort(places.begin(), places.end(), [](const Place& a, const Place& b) {
+    std::sort(places.begin(), places.end(), [](const RecordAt& a, const RecordAt& b) {
       const Record &x = a->second, &y = b->second;
       return x.count != y.count ? x.count > y.count : x.last > y.last;
     });

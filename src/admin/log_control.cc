@@ -12,7 +12,7 @@ using log::LogSettings;
 
 namespace {
 
-struct Wanted {
+struct WantedLog {
   LogSettings settings;
   uint64_t every = 0;
 };
@@ -60,7 +60,7 @@ std::string read_denials(const Json& json, uint64_t& every) {
   return "";
 }
 
-std::string read(const Json& json, Wanted& wanted) {
+std::string read(const Json& json, WantedLog& wanted) {
   for (const auto& [key, value] : json.items()) {
     std::string problem;
     if (key == "level") {
@@ -110,7 +110,7 @@ wire::HttpResponse LogControl::put(const wire::HttpRequest& request, const HttpH
   const Json json = Json::parse(request.body, nullptr, false);
   if (!json.is_object()) return handler.problem(400, "the body must be a JSON object");
   const std::lock_guard lock(changing_);
-  Wanted wanted{log_.settings(), denials_.every()};
+  WantedLog wanted{log_.settings(), denials_.every()};
   const std::string problem = read(json, wanted);
   if (!problem.empty()) return handler.problem(422, problem);
   const Json before = settings();

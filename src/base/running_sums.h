@@ -78,14 +78,14 @@ class RunningSums {
     Value value;
     std::unique_ptr<Node> left, right;
   };
-  using Place = std::unique_ptr<Node>;
+  using Link = std::unique_ptr<Node>;
 
   static uint64_t mixed(uint64_t x) {
     x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
     x = (x ^ x >> 27) * 0x94D049BB133111EBu;
     return x ^ x >> 31;
   }
-  static Sum sum_of(const Place& place) { return place == nullptr ? Sum{} : place->sum; }
+  static Sum sum_of(const Link& place) { return place == nullptr ? Sum{} : place->sum; }
   static void update(Node& node) {
     ++running_sums_visited();
     node.sum = sum_of(node.left) + node.weight + sum_of(node.right);
@@ -96,21 +96,21 @@ class RunningSums {
     for (; at->left != nullptr; at = at->left.get()) ++running_sums_visited();
     return *at;
   }
-  static void insert(Place& at, Place node) {
+  static void insert(Link& at, Link node) {
     if (at == nullptr || at->priority < node->priority) {
       split(std::move(at), node->number, node->left, node->right);
       at = std::move(node);
     } else {
-      Place& side = node->number < at->number ? at->left : at->right;
+      Link& side = node->number < at->number ? at->left : at->right;
       insert(side, std::move(node));
     }
     update(*at);
   }
   // Those with smaller numbers, and the others.
-  static void split(Place all, uint64_t number, Place& smaller, Place& others) {
+  static void split(Link all, uint64_t number, Link& smaller, Link& others) {
     if (all == nullptr) return;
     Node& node = *all;
-    Place rest;
+    Link rest;
     if (node.number < number) {
       split(std::move(node.right), number, rest, others);
       node.right = std::move(rest);
@@ -122,7 +122,7 @@ class RunningSums {
     }
     update(node);
   }
-  static void erase(Place& at, uint64_t number) {
+  static void erase(Link& at, uint64_t number) {
     if (at->number == number) {
       at = merged(std::move(at->left), std::move(at->right));
       return;
@@ -131,20 +131,20 @@ class RunningSums {
     update(*at);
   }
   // All of the first come before all of the second.
-  static Place merged(Place a, Place b) {
+  static Link merged(Link a, Link b) {
     if (a == nullptr) return b;
     if (b == nullptr) return a;
-    Place& top = a->priority < b->priority ? b : a;
+    Link& top = a->priority < b->priority ? b : a;
     if (&top == &a)
       a->right = merged(std::move(a->right), std::move(b));
     else
       b->left = merged(std::move(a), std::move(b->left));
     update(*top);
-    Place all = std::move(top);
+    Link all = std::move(top);
     return all;
   }
 
-  Place root_;
+  Link root_;
 };
 
 }  // namespace sluice::base

@@ -52,7 +52,7 @@ struct Seen {
 };
 
 // Which items to show: only those of rules whose names contain this text.
-struct Wanted {
+struct TopView {
   std::string by, rule;
   size_t count;
 };
@@ -75,7 +75,7 @@ void join(Json& item, const Json& other) {
 }
 
 // The answers of several servers as one: sums, in the order of the count that they are listed by.
-Json joined(const std::vector<AdminPort::Reply>& replies, const Wanted& wanted) {
+Json joined(const std::vector<AdminPort::Reply>& replies, const TopView& wanted) {
   Json all;
   std::map<std::string, Json> items;
   for (size_t at = 0; at < replies.size(); ++at) {
@@ -107,7 +107,7 @@ Json joined(const std::vector<AdminPort::Reply>& replies, const Wanted& wanted) 
 }
 
 // The first reply that is not done, if no server has answered.
-AdminPort::Reply see(Fleet& fleet, const Wanted& wanted, Seen& seen) {
+AdminPort::Reply see(Fleet& fleet, const TopView& wanted, Seen& seen) {
   // Many counters of a rule may come after those of all others, so the whole list is needed.
   const size_t count = wanted.rule.empty() ? wanted.count : listed_max;
   seen.looks.assign(fleet.size(), std::nullopt);
@@ -185,7 +185,7 @@ int show_top(Fleet& fleet, const TopFlags& asked, size_t count, std::chrono::mic
              config::CommandIo& io) {
   const bool json = asked.fleet.each.json;
   TopRates rates;
-  const Wanted wanted{asked.by, asked.rule, std::clamp(count, listed_min, listed_max)};
+  const TopView wanted{asked.by, asked.rule, std::clamp(count, listed_min, listed_max)};
   Seen seen;
   if (over.count() > 0) {
     const auto first = see(fleet, wanted, seen);

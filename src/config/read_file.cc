@@ -34,13 +34,13 @@ base::Diagnostic unreadable(const std::string& path, int problem) {
   return about(path, "cannot be read: " + std::generic_category().message(problem), remedy);
 }
 
-template <class Wanted>
-std::vector<std::string> sorted_names(const std::string& folder, Wanted&& wanted) {
+template <class IsWanted>
+std::vector<std::string> sorted_names(const std::string& folder, IsWanted&& is_wanted) {
   std::vector<std::string> names;
   std::error_code problem;
   for (std::filesystem::directory_iterator at(folder, problem), end; !problem && at != end;
        at.increment(problem)) {
-    if (wanted(*at)) names.push_back(at->path().filename().string());
+    if (is_wanted(*at)) names.push_back(at->path().filename().string());
   }
   std::sort(names.begin(), names.end());
   return names;

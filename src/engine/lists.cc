@@ -41,7 +41,7 @@ void TableScanner::list(Owner owner, const request::Space& space, std::string pr
     const auto [at, is_new] = queues_.try_emplace(owner);
     if (is_new) at->second.turn = turns_.insert(turns_.end(), owner);
     at->second.lists.push_back(
-        std::make_shared<Wanted>(Wanted{&space, std::move(prefix), std::move(answer)}));
+        std::make_shared<WantedList>(WantedList{&space, std::move(prefix), std::move(answer)}));
     start();
   }
   work_.notify_one();
@@ -167,10 +167,10 @@ using request::Ticket;
 using request::Verb;
 
 // One list, from its request to its reply. See the table in the header.
-struct Lists::List final : BatchOwner, std::enable_shared_from_this<Lists::List> {
+struct Lists::OpenList final : BatchOwner, std::enable_shared_from_this<Lists::OpenList> {
   enum class State : uint8_t { wanted, searched, found, read };
 
-  List(Lists& its_lists, ReplySink& its_sink) : lists(its_lists), sink(its_sink) {}
+  OpenList(Lists& its_lists, ReplySink& its_sink) : lists(its_lists), sink(its_sink) {}
   void resume(Batch&) override { lists.read(*this); }
 
   Lists& lists;
@@ -191,7 +191,7 @@ struct Lists::Queue {
   explicit Queue(ReplySink& its_sink) : sink(its_sink) {}
 
   ReplySink& sink;
-  std::deque<std::shared_ptr<List>> lists;
+  std::deque<std::shared_ptr<OpenList>> lists;
   size_t bytes = 0;          // that their requests hold
   bool readable = false;     // it stands in readable_
   std::vector<Ticket> held;  // batches that wait for room for a list
@@ -248,7 +248,7 @@ Lists::Started Lists::start(const Batch& batch, const request::Request& request,
     return Started::answered;
   }
   Queue& queue = *queue_of(*sink);
-  List& list = *queue.lists.emplace_back(std::make_shared<List>(*this, *sink));
+  OpenList& list = *queue.lists.emplace_back(std::make_shared<OpenList>(*this, *sink));
   list.asked.copy(batch.protocol, request, descriptor);
   list.asked.since = decider_.now();
   list.space = rule->space;
@@ -263,8 +263,8 @@ Lists::Started Lists::start(const Batch& batch, const request::Request& request,
 // Hands all lists of the queue that are `wanted` to the scanner.
 void Lists::search(Queue& queue) {
   for (const auto& list : queue.lists) {
-    if (list->state != List::State::wanted) continue;
-    list->state = List::State::searched;
+    if (list->state != OpenList::State::wanted) continue;
+    list->state = OpenList::State::searched;
     decider_.deps().scanner->list(&queue.sink, *list->space, list->asked.prefix,
                                   [this, pin = list->policy, weak = list->weak_from_this()](
                                       const TableScanner::Found& found) {
@@ -276,7 +276,7 @@ void Lists::search(Queue& queue) {
   }
 }
 
-void Lists::on_found(List& list, std::shared_ptr<const std::vector<std::string>> keys,
+void Lists::on_found(OpenList& list, std::shared_ptr<const std::vector<std::string>> keys,
                      bool failed) {
   Queue& queue = *queue_of(list.sink);
   const size_t bytes = bytes_of(*keys);
@@ -286,11 +286,11 @@ void Lists::on_found(List& list, std::shared_ptr<const std::vector<std::string>>
   const bool at_once = queue.lists.front().get() == &list && !list.sink.has_unsent();
   const bool crowded = at_once && readable_.size() >= readable_lists_max;
   if (crowded || (!at_once && found_bytes_ + bytes > base::bounds::found_bytes_max)) {
-    list.state = List::State::wanted;
+    list.state = OpenList::State::wanted;
     if (crowded) crowded_.push_back(&list.sink);
     return crowded ? void() : proceed(queue);
   }
-  list.state = List::State::found;
+  list.state = OpenList::State::found;
   list.keys = std::move(keys);
   list.failed = failed;
   list.found_bytes = bytes;
@@ -305,9 +305,9 @@ void Lists::proceed(ReplySink& sink) {
 
 void Lists::proceed(Queue& queue) {
   if (queue.lists.empty() || queue.sink.has_unsent()) return;
-  const List& first = *queue.lists.front();
-  if (first.state == List::State::wanted) search(queue);
-  if (first.state != List::State::found || std::exchange(queue.readable, true)) return;
+  const OpenList& first = *queue.lists.front();
+  if (first.state == OpenList::State::wanted) search(queue);
+  if (first.state != OpenList::State::found || std::exchange(queue.readable, true)) return;
   readable_.push_back(&queue.sink);
   read_later();
 }
@@ -325,8 +325,8 @@ void Lists::read_some() {
   readable_.pop_front();
   queue.readable = false;
   if (!queue.sink.has_unsent()) {
-    List& list = *queue.lists.front();
-    list.state = List::State::read;
+    OpenList& list = *queue.lists.front();
+    list.state = OpenList::State::read;
     ++being_read_;
     plan(list);
     read(list);
@@ -336,7 +336,7 @@ void Lists::read_some() {
 }
 
 // Plans a request for each of its keys, by the live rules.
-void Lists::plan(List& list) {
+void Lists::plan(OpenList& list) {
   decider_.take_policy();
   list.policy.reset();
   Batch& batch = decider_.batches().open();
@@ -360,7 +360,7 @@ void Lists::plan(List& list) {
 }
 
 // Reads the store's answers. Called again each time the store has said `later`.
-void Lists::read(List& list) {
+void Lists::read(OpenList& list) {
   const base::Time now = decider_.now();
   Batch& batch = *list.batch;
   const store::Store& store = decider_.deps().store;
@@ -388,15 +388,15 @@ void Lists::read(List& list) {
 }
 
 // Frees the list's share of the bounds.
-void Lists::release(List& list) {
+void Lists::release(OpenList& list) {
   bytes_ -= list.bytes;
   found_bytes_ -= list.found_bytes;
-  if (list.state != List::State::read) return;
+  if (list.state != OpenList::State::read) return;
   --being_read_;
   decider_.batches().close(*std::exchange(list.batch, nullptr));
 }
 
-void Lists::finish(List& list, const request::Verdict& verdict, base::Time now) {
+void Lists::finish(OpenList& list, const request::Verdict& verdict, base::Time now) {
   ReplySink& sink = list.sink;
   const auto its = list.shared_from_this();
   Queue* queue = queue_of(sink);
@@ -463,7 +463,7 @@ void Lists::forget(ReplySink& sink) {
   if (!queue->held.empty()) std::erase(held_, &sink);
   std::erase(crowded_, &sink);
   for (const auto& list : queue->lists) {
-    if (list->state == List::State::read)
+    if (list->state == OpenList::State::read)
       decider_.deps().store.abandon(decider_.completions(), list->batch->ticket);
     release(*list);
   }

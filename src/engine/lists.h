@@ -60,14 +60,14 @@ class TableScanner {
   bool look(Job job);
 
  private:
-  struct Wanted {
+  struct WantedList {
     const request::Space* space;
     std::string prefix;
     Answer answer;
     size_t number = 0;       // in the pass, once it has begun
     bool cancelled = false;  // before it had begun
   };
-  using Shared = std::shared_ptr<Wanted>;
+  using Shared = std::shared_ptr<WantedList>;
   struct Queue {
     std::deque<Shared> lists;
     std::list<Owner>::iterator turn;
@@ -114,18 +114,18 @@ class Lists {
   void forget(ReplySink& sink);
 
  private:
-  struct List;
+  struct OpenList;
   struct Queue;
   Queue* queue_of(ReplySink& sink);
   void search(Queue& queue);
-  void on_found(List& list, std::shared_ptr<const std::vector<std::string>> keys, bool failed);
+  void on_found(OpenList& list, std::shared_ptr<const std::vector<std::string>> keys, bool failed);
   void proceed(Queue& queue);
   void read_later();
   void read_some();
-  void plan(List& list);
-  void read(List& list);
-  void finish(List& list, const request::Verdict& verdict, base::Time now);
-  void release(List& list);
+  void plan(OpenList& list);
+  void read(OpenList& list);
+  void finish(OpenList& list, const request::Verdict& verdict, base::Time now);
+  void release(OpenList& list);
   void search_crowded();
   void resume_held();
   void resume(const std::vector<request::Ticket>& held);

@@ -33,10 +33,10 @@ bool is_stricter(const State& a, const State& b) {
   return a.fresh_at_us != b.fresh_at_us ? a.fresh_at_us > b.fresh_at_us : a.units > b.units;
 }
 
-class List {
+class CarriedList {
  public:
-  List(std::span<const State> cells, std::span<const Limit> from, std::span<const Limit> to,
-       CarryOver carry, Time now)
+  CarriedList(std::span<const State> cells, std::span<const Limit> from, std::span<const Limit> to,
+              CarryOver carry, Time now)
       : was_whole_(cells, from), to_(to), carry_(carry), now_(now) {
     for (size_t i = 0; i < from.size(); ++i)
       in_force_.add(from[i], {was_whole_.whole(i), debt::whole_cells(from[i])});
@@ -197,7 +197,7 @@ CellCount carry_over_list(std::span<const State> cells, std::span<const Limit> f
                           std::span<const Limit> to, CarryOver carry, Time now, State* next) {
   SLUICE_CHECK(from.size() <= slots_max && to.size() <= slots_max &&
                limit::cells(to) <= cells_max && cells.size() >= limit::cells(from));
-  return List(cells, from, to, carry, now).write(next);
+  return CarriedList(cells, from, to, carry, now).write(next);
 }
 
 CellCount drop_fresh(std::span<const State> cells, std::span<const Limit> limits, Time now,

@@ -57,13 +57,13 @@ void Poller::forget_events(const Watcher& watcher) {
   }
 }
 
-void Poller::remove(Client& client) {
+void Poller::remove(SocketOwner& client) {
   forget_events(client);
   if (std::exchange(client.queued_, false))
-    std::replace(again_.begin(), again_.end(), &client, static_cast<Client*>(nullptr));
+    std::replace(again_.begin(), again_.end(), &client, static_cast<SocketOwner*>(nullptr));
 }
 
-void Poller::again(Client& client) {
+void Poller::again(SocketOwner& client) {
   if (std::exchange(client.queued_, true)) return;
   again_.push_back(&client);
   take_turns_later();
@@ -81,7 +81,7 @@ void Poller::take_turns_later() {
 void Poller::take_turns() {
   const Turn its(*this);
   for (size_t turns = 0; turns < turns_max && !again_.empty(); ++turns) {
-    Client* const next = again_.front();
+    SocketOwner* const next = again_.front();
     again_.pop_front();
     if (next == nullptr) continue;
     next->queued_ = false;

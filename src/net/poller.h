@@ -21,7 +21,7 @@ namespace sluice::net {
 class Poller final : public Loop {
  public:
   // The owner of a socket that may ask for turns.
-  class Client : public Watcher {
+  class SocketOwner : public Watcher {
    public:
     // The turn for which `again` asked.
     virtual void on_turn() = 0;
@@ -40,14 +40,14 @@ class Poller final : public Loop {
   // False: the system refuses it (errno).
   bool add(int fd, Watcher& client);
   // Ends the calls to the client. Its socket stays registered until it is closed.
-  void remove(Client& client);
+  void remove(SocketOwner& client);
   bool watch(int fd, Watcher& watcher) override { return add(fd, watcher); }
   void unwatch(Watcher& watcher) override;
   void at_turn_end(Watcher& watcher) override;
   // Has on_turn called once, after the clients that wait for a turn already, and after the sockets
   // that are ready by then. So a client with a single request waits for one turn of another client,
   // not for a turn of each.
-  void again(Client& client);
+  void again(SocketOwner& client);
   // Is a turn under way, after which turn_ended is called?
   bool is_in_turn() const { return in_turn_; }
   // Do other sockets or clients wait to be served?
@@ -80,9 +80,9 @@ class Poller final : public Loop {
 
   boost::asio::posix::basic_stream_descriptor<boost::asio::io_context::executor_type> epoll_;
   std::array<epoll_event, events_max> events_;
-  size_t at_ = 0, count_ = 0;  // events_[at_, count_) are not served yet
-  std::deque<Client*> again_;  // in the order of their turns; null: it was removed
-  size_t work_ = 0;            // requests since sockets were polled
+  size_t at_ = 0, count_ = 0;       // events_[at_, count_) are not served yet
+  std::deque<SocketOwner*> again_;  // in the order of their turns; null: it was removed
+  size_t work_ = 0;                 // requests since sockets were polled
   bool posted_ = false, in_turn_ = false;
   const std::function<void()> turn_ended_;
   std::vector<Watcher*> at_end_, ending_;  // ending_: those being notified

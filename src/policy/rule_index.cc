@@ -122,7 +122,7 @@ bool RuleIndex::gather(std::span<const request::Entry> descriptor, Merge& merge)
 
 uint32_t RuleIndex::Merge::next() {
   if (count_ == 0) return UINT32_MAX;
-  List* least = &lists_[0];
+  NumberList* least = &lists_[0];
   for (size_t i = 1; i < count_; ++i) {
     if (*lists_[i].at < *least->at) least = &lists_[i];
   }

@@ -179,10 +179,10 @@ class RuleIndex {
     uint32_t next();
 
    private:
-    struct List {
+    struct NumberList {
       const uint32_t *at, *end;
     };
-    std::array<List, 128> lists_;
+    std::array<NumberList, 128> lists_;
     size_t count_ = 0;
   };
 

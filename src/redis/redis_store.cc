@@ -71,7 +71,7 @@ std::vector<std::unique_ptr<BlockingConnection>> connected(Shared& shared) {
 enum class Passed : uint8_t { all, cut, failed };
 
 // The keys that are searched for: `head`, a tag, `prefix`, any text, `suffix`.
-struct Wanted {
+struct KeySearch {
   std::string_view head, prefix, suffix = {};
   bool tagged = false;
 };
@@ -84,7 +84,7 @@ bool is_tagged(const Shared& shared, request::KeyEncoding encoding) {
 using Clock = std::chrono::steady_clock;
 
 // The position of a pass, how many more keys it may look at, and its deadline.
-struct Place {
+struct PassPosition {
   size_t left = base::bounds::redis_scanned_max;
   Clock::time_point due = Clock::time_point::max();
   const store::ListPass* lists = nullptr;  // it ends when none of these is needed; null: searched
@@ -127,7 +127,7 @@ std::optional<Start> start_of(const Shared& shared, std::string_view from) {
 
 // The key without its head and tag. None: it does not match, which is checked as the peer might not
 // be a Redis.
-std::optional<std::string_view> without_head(std::string_view key, const Wanted& wanted) {
+std::optional<std::string_view> without_head(std::string_view key, const KeySearch& wanted) {
   if (!key.starts_with(wanted.head)) return std::nullopt;
   key.remove_prefix(wanted.head.size());
   if (wanted.tagged) {
@@ -143,7 +143,7 @@ std::optional<std::string_view> without_head(std::string_view key, const Wanted&
 
 // Calls `visit(key)` for the keys found, without their head; for some of them more than once.
 template <class Visit>
-Passed pass(Shared& shared, BlockingConnection& line, const Wanted& wanted, Place& place,
+Passed pass(Shared& shared, BlockingConnection& line, const KeySearch& wanted, PassPosition& place,
             Visit&& visit) {
   constexpr size_t step = 1000;
   const std::string pattern = escaped(wanted.head) + (wanted.tagged ? "{????????}" : "") +
@@ -201,9 +201,9 @@ void scan(Shared& shared, store::ListPass& lists) {
         lists.offer(number, key.substr(front, key.size() - front - space.suffix.size()));
       });
     };
-    Place place{.lists = &lists};
+    PassPosition place{.lists = &lists};
     // SCAN searches for the text that all lists begin with; the keys are given to their lists here.
-    const Wanted wanted{head, index.common(), suffix, is_tagged(shared, encoding)};
+    const KeySearch wanted{head, index.common(), suffix, is_tagged(shared, encoding)};
     Passed passed = lines.empty() ? Passed::failed : Passed::all;
     for (size_t i = 0; i < lines.size() && passed == Passed::all; ++i) {
       place.cursor = "0";
@@ -238,7 +238,7 @@ store::ScanPage read_scan_page(Shared& shared, const request::SpaceIndex& spaces
   if (lines.empty()) stored.failed = true;
   store::FirstNames first(max, base::bounds::listed_names_bytes_max);
   const size_t keys_max = std::min(reach.keys, start->keys);
-  Place place{.left = keys_max, .due = Clock::now() + reach.time};
+  PassPosition place{.left = keys_max, .due = Clock::now() + reach.time};
   stored.again = from;
   constexpr request::KeyEncoding encodings[] = {request::KeyEncoding::own,
                                                 request::KeyEncoding::remaining_text};
@@ -250,7 +250,7 @@ store::ScanPage read_scan_page(Shared& shared, const request::SpaceIndex& spaces
       return space != nullptr && space->encoding == encoding;
     });
     if (!any || max == 0) continue;
-    const Wanted sought{prefix_of(shared, encoding), prefix, {}, is_tagged(shared, encoding)};
+    const KeySearch sought{prefix_of(shared, encoding), prefix, {}, is_tagged(shared, encoding)};
     const auto visit = [&](std::string_view key) {
       if (key <= after || (first.end() != nullptr && key >= *first.end())) return;
       const auto found = spaces.find(key);

@@ -13,11 +13,11 @@ namespace {
 
 using limit::Algorithm;
 
-struct Part {
+struct ScriptPart {
   Algorithm algorithm;
   std::string_view text, rest = {};
 };
-const Part parts[] = {
+const ScriptPart parts[] = {
     {Algorithm::fixed_window, lua_fixed_window, lua_window},
     {Algorithm::aligned_window, lua_aligned_window, lua_window},
     {Algorithm::token_bucket, lua_token_bucket},
@@ -48,7 +48,7 @@ std::string head(bool wide, Scripts::Time time) {
 
 std::string full_text(bool wide, Scripts::Time time) {
   std::string text = head(wide, time);
-  for (const Part& part : parts) text.append(part.text).append(part.rest);
+  for (const ScriptPart& part : parts) text.append(part.text).append(part.rest);
   if (wide) text += lua_gcra;
   for (const std::string_view part : {lua_always, lua_put, lua_carry_over, lua_carry_list,
                                       lua_states, lua_count, lua_kept_limits, lua_window_text})
@@ -60,7 +60,7 @@ std::string full_text(bool wide, Scripts::Time time) {
 
 std::string undo_text(Scripts::Time time) {
   std::string text = head(true, time);
-  for (const Part& part : parts) text.append(part.text).append(part.rest);
+  for (const ScriptPart& part : parts) text.append(part.text).append(part.rest);
   text.append(lua_states).append(lua_window_text).append(lua_window_end).append(lua_undo);
   return text;
 }
@@ -90,7 +90,7 @@ const Script& Scripts::light(Algorithms algorithms, bool receipts) {
   const std::lock_guard lock(mutex_);
   if (const Script* script = made.load(std::memory_order_relaxed)) return *script;
   std::string text = head(false, time_);
-  for (const Part& part : parts)
+  for (const ScriptPart& part : parts)
     if ((algorithms & algorithm_bit(part.algorithm)) != 0) text.append(part.text).append(part.rest);
   const Algorithms always = algorithm_bit(Algorithm::unlimited) | algorithm_bit(Algorithm::deny);
   if ((algorithms & always) != 0) text += lua_always;

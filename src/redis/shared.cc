@@ -11,22 +11,22 @@
 namespace sluice::redis {
 
 OverCache::OverCache(size_t bytes) {
-  const size_t sets = std::max<size_t>(1, bytes / (parts * ways * sizeof(Place)));
-  for (Part& part : parts_) part.sets.resize(sets);
+  const size_t sets = std::max<size_t>(1, bytes / (parts * ways * sizeof(Remembered)));
+  for (Shard& part : parts_) part.sets.resize(sets);
 }
 
 template <class Use>
 void OverCache::use(std::string_view name, Use&& use) {
   const uint64_t first = first_(0, name), second = second_(0, name);
-  Part& part = parts_[first % parts];
+  Shard& part = parts_[first % parts];
   const std::lock_guard lock(part.mutex);
   use(part.sets[first / parts % part.sets.size()], first, second);
 }
 
 void OverCache::remember(std::string_view name, int64_t quota, base::Time end, base::Time now) {
-  use(name, [&](std::array<Place, ways>& set, uint64_t first, uint64_t second) {
-    Place* best = set.data();
-    for (Place& place : set) {
+  use(name, [&](std::array<Remembered, ways>& set, uint64_t first, uint64_t second) {
+    Remembered* best = set.data();
+    for (Remembered& place : set) {
       if (place.first == first && place.second == second) {
         // Within the same window the larger quota that the counter has exceeded is kept.
         if (place.end_us > now.us) quota = std::max(quota, place.quota);
@@ -41,8 +41,8 @@ void OverCache::remember(std::string_view name, int64_t quota, base::Time end, b
 
 bool OverCache::is_over(std::string_view name, int64_t quota, base::Time now) {
   bool over = false;
-  use(name, [&](const std::array<Place, ways>& set, uint64_t first, uint64_t second) {
-    for (const Place& place : set)
+  use(name, [&](const std::array<Remembered, ways>& set, uint64_t first, uint64_t second) {
+    for (const Remembered& place : set)
       over |= place.first == first && place.second == second && now.us < place.end_us &&
               quota <= place.quota;
   });
@@ -50,8 +50,8 @@ bool OverCache::is_over(std::string_view name, int64_t quota, base::Time now) {
 }
 
 void OverCache::forget(std::string_view name) {
-  use(name, [](std::array<Place, ways>& set, uint64_t first, uint64_t second) {
-    for (Place& place : set)
+  use(name, [](std::array<Remembered, ways>& set, uint64_t first, uint64_t second) {
+    for (Remembered& place : set)
       if (place.first == first && place.second == second) place = {};
   });
 }

@@ -48,20 +48,20 @@ class OverCache {
 
  private:
   static constexpr size_t parts = 64, ways = 8;
-  struct Place {
+  struct Remembered {
     uint64_t first = 0, second = 0;
     int64_t quota = 0, end_us = INT64_MIN;
   };
   // The places in which a counter may be, with the lock of their part.
-  struct Part {
+  struct Shard {
     std::mutex mutex;
-    std::vector<std::array<Place, ways>> sets;
+    std::vector<std::array<Remembered, ways>> sets;
   };
   template <class Use>
   void use(std::string_view name, Use&& use);
 
   const base::Hash first_, second_;
-  std::array<Part, parts> parts_;
+  std::array<Shard, parts> parts_;
 };
 
 struct Counts {

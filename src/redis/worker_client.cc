@@ -612,7 +612,7 @@ WorkerClient::AcrossGroup& WorkerClient::add_across(const Group& group, const Ba
     ++a.parts.back().count;
     a.charges.push_back(*charge);
   }
-  const bool remembered = std::ranges::all_of(a.parts, [&](const AcrossGroup::Part& part) {
+  const bool remembered = std::ranges::all_of(a.parts, [&](const AcrossGroup::SlotPart& part) {
     const auto charges = std::span<const Charge>(a.charges).subspan(part.first, part.count);
     return id_for(group.id, charges, route.links->topology()) != nullptr;
   });
@@ -639,7 +639,7 @@ Error WorkerClient::begin_across(AcrossGroup& a) {
 
 // Not `none`: nothing was sent.
 Error WorkerClient::ask_part(AcrossGroup& a) {
-  const AcrossGroup::Part& part = a.parts[a.at];
+  const AcrossGroup::SlotPart& part = a.parts[a.at];
   // A waiting group has no deadline of its own, but its connections have one.
   base::Time due{now_.us + shared_.patience_us};
   if (!a.waits) due = std::min(due, a.due);
@@ -682,7 +682,7 @@ void WorkerClient::on_across_answer(Link& link, AcrossGroup& a, Reply reply,
       a.redirects = 0;
       return go_on_across(a, Error::none);
     }
-    const AcrossGroup::Part& part = a.parts[a.at];
+    const AcrossGroup::SlotPart& part = a.parts[a.at];
     const Error error =
         refusal_of(*a.links, text, std::span(a.charges).subspan(part.first, part.count), a.asked);
     if (error == Error::read_only) leave_node(*a.links, link.id);
@@ -695,7 +695,7 @@ void WorkerClient::on_across_answer(Link& link, AcrossGroup& a, Reply reply,
 
 // Of one slot's answer. False: it says nothing.
 bool WorkerClient::part_is_decided(AcrossGroup& a, std::string_view text, Error& error) {
-  AcrossGroup::Part& part = a.parts[a.at];
+  AcrossGroup::SlotPart& part = a.parts[a.at];
   const std::string_view receipt = cut_receipt(text);
   const request::Known known = cut_known(text);
   if (known == request::Known::other_content) {
@@ -729,7 +729,7 @@ bool WorkerClient::part_is_decided(AcrossGroup& a, std::string_view text, Error&
 
 // It may have been taken there, so it is not taken back: its units stay taken.
 void WorkerClient::part_is_lost(AcrossGroup& a, Error error) {
-  const AcrossGroup::Part& part = a.parts[a.at];
+  const AcrossGroup::SlotPart& part = a.parts[a.at];
   shared_.counts.left_taken.fetch_add(
       most_units_of(std::span(a.charges).subspan(part.first, part.count), a.hold || a.refused),
       std::memory_order_relaxed);
@@ -792,7 +792,7 @@ void WorkerClient::drop_across(uint32_t id) {
 // `refused`: what counts although its group is refused stays charged. Not so after an error, as the
 // client may send the request again.
 void WorkerClient::undo(AcrossGroup& a, bool refused) {
-  for (AcrossGroup::Part& part : a.parts) {
+  for (AcrossGroup::SlotPart& part : a.parts) {
     const auto charges = std::span(a.charges).subspan(part.first, part.count);
     const std::string receipt = std::exchange(part.receipt, {});
     undo_part(a, part, refused ? receipt_if_refused(charges, receipt) : receipt);
@@ -813,7 +813,7 @@ void WorkerClient::undo(AcrossGroup& a, bool refused) {
   }
 }
 
-void WorkerClient::undo_part(AcrossGroup& a, const AcrossGroup::Part& part,
+void WorkerClient::undo_part(AcrossGroup& a, const AcrossGroup::SlotPart& part,
                              std::string_view receipt) {
   const std::span<const Charge> charges = std::span(a.charges).subspan(part.first, part.count);
   const uint64_t units = units_of(charges, receipt);
@@ -1274,10 +1274,10 @@ std::string name_of(const Charge& charge) {
 
 }  // namespace
 
-std::unique_ptr<WorkerClient::Wanted> WorkerClient::wanted_of(const Group& group,
-                                                              const request::Batch& batch,
-                                                              const store::Pin& pin) {
-  auto wanted = std::make_unique<Wanted>();
+std::unique_ptr<WorkerClient::WantedGroup> WorkerClient::wanted_of(const Group& group,
+                                                                   const request::Batch& batch,
+                                                                   const store::Pin& pin) {
+  auto wanted = std::make_unique<WantedGroup>();
   const auto charges = batch.charges.subspan(group.charge_first, group.charge_count);
   wanted->pin = pin;
   wanted->on_error = group.on_error;

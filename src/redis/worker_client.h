@@ -112,7 +112,7 @@ class WorkerClient final : LinkOwner {
   };
 
   // A waiting group's charges, with all that they point to.
-  struct Wanted {
+  struct WantedGroup {
     store::Pin pin;
     std::vector<std::string> keys;
     // The limits of the charges, in order. Copied, as limits that came with a request end with its
@@ -125,9 +125,9 @@ class WorkerClient final : LinkOwner {
   struct Waiting {
     request::Ticket ticket;
     uint64_t arrival = 0;
-    Wanted wanted;
+    WantedGroup wanted;
     // the same request matched by newer rules, which came while Redis was asked
-    std::unique_ptr<Wanted> next;
+    std::unique_ptr<WantedGroup> next;
     size_t at = 0;               // the charge whose counter it queues for
     std::string queue;           // the counter; empty: it stands aside
     int64_t due_us = INT64_MAX;  // its time in due_, if any
@@ -143,7 +143,7 @@ class WorkerClient final : LinkOwner {
   // A group whose counters are in several slots. Its parts, one for each slot, are settled one
   // after the other in the order of the slots.
   struct AcrossGroup {
-    struct Part {
+    struct SlotPart {
       uint16_t slot = 0;
       uint32_t first = 0, count = 0;  // in `charges`
       bool allowed = false;
@@ -154,9 +154,9 @@ class WorkerClient final : LinkOwner {
     Sender batch{};      // else: the answer that it becomes
     uint64_t arrival = 0;
     Links* links = nullptr;
-    std::unique_ptr<Wanted> wanted;
+    std::unique_ptr<WantedGroup> wanted;
     std::vector<request::Charge> charges;  // those with a counter, in the order of the slots
-    std::vector<Part> parts;
+    std::vector<SlotPart> parts;
     size_t at = 0;  // of the parts: the one that is asked for
     bool hold = false, refused = false, is_shadow = false;
     std::optional<request::ChargeId> charge_id;
@@ -240,7 +240,7 @@ class WorkerClient final : LinkOwner {
   void finish_across(AcrossGroup& across, request::Error error, bool lost = false);
   void drop_across(uint32_t id);
   void undo(AcrossGroup& across, bool refused);
-  void undo_part(AcrossGroup& across, const AcrossGroup::Part& part, std::string_view receipt);
+  void undo_part(AcrossGroup& across, const AcrossGroup::SlotPart& part, std::string_view receipt);
   void on_undo(Link& link, const Sender& sender, Reply reply, std::string_view text,
                const std::string& call);
   void on_undo_lost(Link& link, const Sender& sender);
@@ -256,8 +256,8 @@ class WorkerClient final : LinkOwner {
   void park(request::Group& group, const request::Batch& batch, base::Time now,
             const store::Pin& pin);
   bool park_again(request::Group& group, const request::Batch& batch, const store::Pin& pin);
-  static std::unique_ptr<Wanted> wanted_of(const request::Group& group, const request::Batch& batch,
-                                           const store::Pin& pin);
+  static std::unique_ptr<WantedGroup> wanted_of(const request::Group& group,
+                                                const request::Batch& batch, const store::Pin& pin);
   void enqueue(Waiting& waiting, base::Time now);
   void enqueue_anew(Waiting& waiting);
   int64_t look_again() const;

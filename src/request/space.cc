@@ -36,7 +36,7 @@ std::vector<SpaceRef> Spaces::hold_all(std::string_view prefix) {
   std::vector<SpaceRef> held;
   for (auto at = by_identity_.lower_bound({prefix, {}});
        at != by_identity_.end() && at->first.first == prefix; ++at) {
-    Place& place = spaces_[at->second];
+    NamedSpace& place = spaces_[at->second];
     take(place);
     held.push_back(SpaceRef(*this, place.space));
   }
@@ -48,7 +48,7 @@ SpaceRef Spaces::hold(std::string_view prefix, std::string_view suffix, const Sp
   const std::lock_guard lock(mutex_);
   const auto known = by_identity_.find({prefix, suffix});
   if (known != by_identity_.end()) {
-    Place& place = spaces_[known->second];
+    NamedSpace& place = spaces_[known->second];
     take(place);
     return {*this, place.space};
   }
@@ -56,7 +56,7 @@ SpaceRef Spaces::hold(std::string_view prefix, std::string_view suffix, const Sp
     want_round();
     return {};
   }
-  const auto fill = [&](Place& place, uint32_t id, uint32_t serial) {
+  const auto fill = [&](NamedSpace& place, uint32_t id, uint32_t serial) {
     place.space = like;
     place.space.id = id;
     place.space.serial = serial;
@@ -65,10 +65,10 @@ SpaceRef Spaces::hold(std::string_view prefix, std::string_view suffix, const Sp
     place.used = true;
     place.refs.store(1, std::memory_order_relaxed);
   };
-  Place* place = nullptr;
+  NamedSpace* place = nullptr;
   if (free_spaces_.empty()) {
     const auto id = static_cast<uint32_t>(spaces_.size());
-    place = &spaces_.append([&](Place& its) { fill(its, id, 0); });
+    place = &spaces_.append([&](NamedSpace& its) { fill(its, id, 0); });
   } else {
     const uint32_t id = free_spaces_.back();
     free_spaces_.pop_back();
@@ -101,7 +101,7 @@ uint32_t Spaces::list_of(std::span<const limit::Limit> limits, size_t most) {
     return known->second;
   }
   if (known_lists() >= most) return 0;
-  const auto fill = [&](List& list) {
+  const auto fill = [&](LimitList& list) {
     list.limits.assign(limits.begin(), limits.end());
     list.used = true;
     list.refs.store(1, std::memory_order_relaxed);
@@ -161,7 +161,7 @@ void Spaces::divide_by(unsigned servers) {
 // Gives a list that is in use its shares. Shares get none of their own, unless rules use them as
 // well. Needs the mutex.
 void Spaces::divide(uint32_t id) {
-  List& list = lists_[id - 1];
+  LimitList& list = lists_[id - 1];
   if (servers_ == 0 || list.divided.load(std::memory_order_relaxed) != 0) return;
   std::vector<limit::Limit> shares;
   for (const limit::Limit& limit : list.limits) shares.push_back(share_of(limit, servers_));
@@ -219,7 +219,7 @@ size_t Spaces::end_round(const Marks& marks) {
 
 // Only the serial remains. Needs the mutex, as does the next function.
 void Spaces::forget_space(uint32_t id) {
-  Place& place = spaces_[id];
+  NamedSpace& place = spaces_[id];
   by_identity_.erase({place.space.prefix, place.space.suffix});
   const uint32_t serial = place.space.serial;
   place.space = {};
@@ -231,7 +231,7 @@ void Spaces::forget_space(uint32_t id) {
 }
 
 void Spaces::forget_list(uint32_t id) {
-  List& list = lists_[id - 1];
+  LimitList& list = lists_[id - 1];
   by_limits_.erase(list.limits);
   list.limits = std::vector<limit::Limit>();
   ++list.serial;

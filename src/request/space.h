@@ -63,7 +63,7 @@ class StableList {
   size_t size() const { return size_.load(std::memory_order_acquire); }
   const T& operator[](size_t i) const {
     SLUICE_CHECK(i < size());
-    const Place place = place_of(i);
+    const ChunkPlace place = place_of(i);
     return chunks_[place.chunk].load(std::memory_order_relaxed)[place.at];
   }
 
@@ -76,7 +76,7 @@ class StableList {
   template <class Fill>
   T& append(Fill&& fill) {
     const size_t i = size_.load(std::memory_order_relaxed);
-    const Place place = place_of(i);
+    const ChunkPlace place = place_of(i);
     auto& chunk = chunks_[place.chunk];
     if (place.at == 0) chunk.store(new T[first << place.chunk], std::memory_order_relaxed);
     T& its = chunk.load(std::memory_order_relaxed)[place.at];
@@ -88,10 +88,10 @@ class StableList {
  private:
   // Elements of the first chunk; each further chunk is twice as large as the one before.
   static constexpr size_t first = 16;
-  struct Place {
+  struct ChunkPlace {
     size_t chunk, at;
   };
-  static Place place_of(size_t i) {
+  static ChunkPlace place_of(size_t i) {
     const size_t chunk = static_cast<size_t>(std::bit_width(i / first + 1)) - 1;
     return {chunk, i - (first << chunk) + first};
   }
@@ -247,10 +247,10 @@ class Spaces {
     bool used = false;
     bool dying = false;  // not in use since the round began
   };
-  struct Place : Named {
+  struct NamedSpace : Named {
     Space space;
   };
-  struct List : Named {
+  struct LimitList : Named {
     std::vector<limit::Limit> limits;
     uint32_t serial = 0;
     std::atomic<uint32_t> divided{0};
@@ -265,9 +265,9 @@ class Spaces {
   void forget_list(uint32_t id);
 
   mutable std::mutex mutex_;  // of the threads that intern; workers do not
-  StableList<Place> spaces_;
+  StableList<NamedSpace> spaces_;
   std::map<std::pair<std::string_view, std::string_view>, uint32_t> by_identity_;
-  StableList<List> lists_;  // element n has number n + 1
+  StableList<LimitList> lists_;  // element n has number n + 1
   std::map<std::span<const limit::Limit>, uint32_t, Less> by_limits_;
   std::vector<uint32_t> free_spaces_, free_lists_;  // ids to be used again
   unsigned servers_ = 0;                            // of divide_by; 0: not called

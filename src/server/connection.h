@@ -38,7 +38,7 @@ using Timer = boost::asio::basic_waitable_timer<std::chrono::steady_clock,
                                                 boost::asio::io_context::executor_type>;
 
 class Connection final : public engine::ReplySink,
-                         public net::Poller::Client,
+                         public net::Poller::SocketOwner,
                          public std::enable_shared_from_this<Connection> {
  public:
   // Takes the socket, which must be non-blocking.

@@ -47,7 +47,7 @@ std::string_view PrefixIndex::common() const {
 size_t ListPass::add(const request::Space& space, std::string_view prefix) {
   const auto [at, is_new] = numbers_.try_emplace({space.id, std::string(prefix)}, lists_.size());
   if (is_new) {
-    List& list = lists_.emplace_back();
+    WantedKeys& list = lists_.emplace_back();
     list.space = &space;
     list.prefix = prefix;
   }
@@ -72,7 +72,7 @@ void ListPass::visit(uint32_t space, std::string_view key) {
 }
 
 void ListPass::offer(size_t number, std::string_view key) {
-  List& list = lists_[number];
+  WantedKeys& list = lists_[number];
   if ((list.cut && key >= *list.cut) || !is_wanted(number) || bounds_.keys == 0) return;
   if (!list.keys.emplace(key).second) return;
   list.bytes += key.size();

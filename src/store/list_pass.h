@@ -88,7 +88,7 @@ class ListPass {
   std::vector<std::string> take(size_t number);
 
  private:
-  struct List {
+  struct WantedKeys {
     const request::Space* space = nullptr;
     std::string prefix;
     std::set<std::string, std::less<>> keys;
@@ -99,7 +99,7 @@ class ListPass {
   };
 
   const Bounds bounds_;
-  std::deque<List> lists_;
+  std::deque<WantedKeys> lists_;
   std::map<std::pair<uint32_t, std::string>, size_t> numbers_;
   std::optional<PrefixIndex> index_;  // made by the first `visit`
   std::atomic<size_t> wanted_{0};     // clients that still want their list

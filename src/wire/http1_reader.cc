@@ -54,12 +54,12 @@ Http1Chunks::Result Http1Chunks::next(std::string_view in, const Bounds& bounds,
                                       std::string& body) {
   size_t at = 0;
   while (at < in.size()) {
-    if (part_ == Part::data) {
+    if (part_ == ChunkPart::data) {
       const std::string_view data = in.substr(at, static_cast<size_t>(left_));
       body.append(data);
       at += data.size();
       left_ -= data.size();
-      if (left_ == 0) part_ = Part::data_cr;
+      if (left_ == 0) part_ = ChunkPart::data_cr;
       continue;
     }
     if (++line_bytes_ > bounds.line_bytes) {
@@ -67,7 +67,7 @@ Http1Chunks::Result Http1Chunks::next(std::string_view in, const Bounds& bounds,
       return {at, Found::broken};
     }
     if (!read(in[at++], bounds, body.size())) return {at, Found::broken};
-    if (part_ == Part::end) return {at, Found::whole};
+    if (part_ == ChunkPart::end) return {at, Found::whole};
   }
   return {at, Found::incomplete};
 }
@@ -81,22 +81,22 @@ bool Http1Chunks::refuse(unsigned status, std::string_view problem) {
 // Reads a byte that is not data. False: refused, as for the functions below.
 bool Http1Chunks::read(char c, const Bounds& bounds, size_t body_bytes) {
   switch (part_) {
-    case Part::size_first:
-    case Part::size:
+    case ChunkPart::size_first:
+    case ChunkPart::size:
       return read_size(c);
-    case Part::size_lf:
+    case ChunkPart::size_lf:
       return c == '\n' ? end_size(bounds.body_bytes - body_bytes) : refuse(400, bad_line);
-    case Part::data_cr:
-      part_ = Part::data_lf;
+    case ChunkPart::data_cr:
+      part_ = ChunkPart::data_lf;
       return c == '\r' || refuse(400, "a chunk of the body is longer than it says");
-    case Part::data_lf:
-      part_ = Part::size_first;
+    case ChunkPart::data_lf:
+      part_ = ChunkPart::size_first;
       return c == '\n' || refuse(400, bad_line);
-    case Part::trailer_first:
-    case Part::trailer_name:
-    case Part::trailer_value:
-    case Part::trailer_lf:
-    case Part::last_lf:
+    case ChunkPart::trailer_first:
+    case ChunkPart::trailer_name:
+    case ChunkPart::trailer_value:
+    case ChunkPart::trailer_lf:
+    case ChunkPart::last_lf:
       return read_trailer(c);
     default:
       return read_extension(c);
@@ -106,15 +106,15 @@ bool Http1Chunks::read(char c, const Bounds& bounds, size_t body_bytes) {
 bool Http1Chunks::read_size(char c) {
   const int digit = chunk_digit(c);
   if (digit >= 0) {
-    if (part_ == Part::size_first) digits_ = 0;
+    if (part_ == ChunkPart::size_first) digits_ = 0;
     if (digits_++ == chunk_digits_max)
       return refuse(400, "the size of a chunk must have 1 to 16 digits");
     left_ = left_ << 4 | static_cast<uint64_t>(digit);
-    part_ = Part::size;
+    part_ = ChunkPart::size;
     return true;
   }
-  if (part_ == Part::size_first || (c != ';' && c != '\r')) return refuse(400, bad_size);
-  part_ = c == ';' ? Part::extension_name_first : Part::size_lf;
+  if (part_ == ChunkPart::size_first || (c != ';' && c != '\r')) return refuse(400, bad_size);
+  part_ = c == ';' ? ChunkPart::extension_name_first : ChunkPart::size_lf;
   return true;
 }
 
@@ -122,23 +122,23 @@ bool Http1Chunks::read_size(char c) {
 bool Http1Chunks::read_extension(char c) {
   const bool is_text = c >= ' ' && c < 0x7F;
   switch (part_) {
-    case Part::extension_name_first:
-      part_ = Part::extension_name;
+    case ChunkPart::extension_name_first:
+      part_ = ChunkPart::extension_name;
       return is_in(http_token_chars, c) || refuse(400, bad_line);
-    case Part::extension_name:
-      if (c == '=') part_ = Part::extension_value_first;
+    case ChunkPart::extension_name:
+      if (c == '=') part_ = ChunkPart::extension_value_first;
       return c == '=' || is_in(http_token_chars, c) || end_extension(c);
-    case Part::extension_value_first:
-      part_ = c == '"' ? Part::extension_quoted : Part::extension_token;
+    case ChunkPart::extension_value_first:
+      part_ = c == '"' ? ChunkPart::extension_quoted : ChunkPart::extension_token;
       return c == '"' || is_in(http_token_chars, c) || refuse(400, bad_line);
-    case Part::extension_token:
+    case ChunkPart::extension_token:
       return is_in(http_token_chars, c) || end_extension(c);
-    case Part::extension_quoted:
-      if (c == '"') part_ = Part::extension_end;
-      if (c == '\\') part_ = Part::extension_escaped;
+    case ChunkPart::extension_quoted:
+      if (c == '"') part_ = ChunkPart::extension_end;
+      if (c == '\\') part_ = ChunkPart::extension_escaped;
       return is_text || refuse(400, bad_line);
-    case Part::extension_escaped:
-      part_ = Part::extension_quoted;
+    case ChunkPart::extension_escaped:
+      part_ = ChunkPart::extension_quoted;
       return is_text || refuse(400, bad_line);
     default:
       return end_extension(c);
@@ -147,33 +147,33 @@ bool Http1Chunks::read_extension(char c) {
 
 bool Http1Chunks::end_extension(char c) {
   if (c != ';' && c != '\r') return refuse(400, bad_line);
-  part_ = c == ';' ? Part::extension_name_first : Part::size_lf;
+  part_ = c == ';' ? ChunkPart::extension_name_first : ChunkPart::size_lf;
   return true;
 }
 
 // `room`: the most bytes that the chunk's data may have.
 bool Http1Chunks::end_size(size_t room) {
   if (left_ > room) return refuse(413, "the body of the request is too long");
-  part_ = left_ > 0 ? Part::data : Part::trailer_first;
+  part_ = left_ > 0 ? ChunkPart::data : ChunkPart::trailer_first;
   return true;
 }
 
 bool Http1Chunks::read_trailer(char c) {
   switch (part_) {
-    case Part::trailer_first:
-      part_ = c == '\r' ? Part::last_lf : Part::trailer_name;
+    case ChunkPart::trailer_first:
+      part_ = c == '\r' ? ChunkPart::last_lf : ChunkPart::trailer_name;
       return c == '\r' || is_in(http_token_chars, c) || refuse(400, bad_trailer);
-    case Part::trailer_name:
-      if (c == ':') part_ = Part::trailer_value;
+    case ChunkPart::trailer_name:
+      if (c == ':') part_ = ChunkPart::trailer_value;
       return c == ':' || is_in(http_token_chars, c) || refuse(400, bad_trailer);
-    case Part::trailer_value:
-      if (c == '\r') part_ = Part::trailer_lf;
+    case ChunkPart::trailer_value:
+      if (c == '\r') part_ = ChunkPart::trailer_lf;
       return c == '\r' || is_in(http_value_bytes, c) || refuse(400, bad_trailer);
-    case Part::trailer_lf:
-      part_ = Part::trailer_first;
+    case ChunkPart::trailer_lf:
+      part_ = ChunkPart::trailer_first;
       return c == '\n' || refuse(400, bad_line);
     default:
-      part_ = Part::end;
+      part_ = ChunkPart::end;
       return c == '\n' || refuse(400, bad_line);
   }
 }
@@ -313,7 +313,7 @@ void Http1Reader::begin_request(bool is_idle) {
   if (std::exchange(has_copies_, false)) {
     std::string().swap(own_head_);
     std::string().swap(own_body_);
-    std::vector<Place>().swap(places_);
+    std::vector<FieldPlace>().swap(places_);
     chunks_ = {};
   }
 }
@@ -340,14 +340,14 @@ Http1Reader::Result Http1Reader::read_head(std::string_view in) {
   if (progress_.at == 0 && in.front() == '\r') step = skip_empty_lines(in);
   const size_t skipped = given - in.size();
   const std::string_view window = in.substr(0, bounds_.head_bytes);
-  if (step == Step::whole && progress_.part != Part::fields) step = read_request_line(window);
+  if (step == Step::whole && progress_.part != HeadPart::fields) step = read_request_line(window);
   if (step == Step::whole) step = read_fields(window);
   if (step == Step::incomplete) {
     if (progress_.at == 0 || in.size() < bounds_.head_bytes) {
       if (!fields_.empty()) set_fields_aside(in.data());
       return {skipped, Found::incomplete};
     }
-    if (progress_.part == Part::fields)
+    if (progress_.part == HeadPart::fields)
       refuse(431, "the head of the request is too long");
     else
       refuse(414, "the request line is too long");
@@ -370,15 +370,15 @@ Http1Reader::Step Http1Reader::skip_empty_lines(std::string_view& in) {
 }
 
 Http1Reader::Step Http1Reader::read_request_line(std::string_view in) {
-  if (progress_.part == Part::method) {
+  if (progress_.part == HeadPart::method) {
     const size_t at = skip_token(in, progress_.at);
     progress_.at = static_cast<uint32_t>(at);
     if (at == in.size()) return Step::incomplete;
     if (in[at] != ' ' || at == 0) return fail(400, not_http);
     progress_.method_bytes = progress_.at++;
-    progress_.part = Part::target;
+    progress_.part = HeadPart::target;
   }
-  if (progress_.part == Part::target) {
+  if (progress_.part == HeadPart::target) {
     const size_t at = skip_set(target_bytes, in, progress_.at);
     progress_.at = static_cast<uint32_t>(at);
     if (at == in.size()) return Step::incomplete;
@@ -386,7 +386,7 @@ Http1Reader::Step Http1Reader::read_request_line(std::string_view in) {
     if (in[at] != ' ')
       return fail(400, "the target of the request has characters that none may have");
     progress_.target_end = progress_.at++;
-    progress_.part = Part::version;
+    progress_.part = HeadPart::version;
   }
   return read_version(in);
 }
@@ -406,7 +406,7 @@ Http1Reader::Step Http1Reader::read_version(std::string_view in) {
   }
   if (!check_target(in)) return Step::refused;
   progress_.at = progress_.line_at = progress_.target_end + 1 + uint32_t{usual.size()};
-  progress_.part = Part::fields;
+  progress_.part = HeadPart::fields;
   return Step::whole;
 }
 
@@ -613,7 +613,7 @@ void Http1Reader::set_fields_aside(const char* head) {
 void Http1Reader::bring_fields_back(const char* head) {
   fields_.insert(fields_.begin(), places_.size(), HttpField{});
   for (size_t i = 0; i < places_.size(); ++i) {
-    const Place& place = places_[i];
+    const FieldPlace& place = places_[i];
     fields_[i] = {{head + place.name_at, place.name_bytes},
                   {head + place.value_at, place.value_bytes}};
   }

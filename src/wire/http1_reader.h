@@ -165,7 +165,7 @@ class Http1Chunks {
   Result next(std::string_view in, const Bounds& bounds, std::string& body);
 
   // The missing bytes of the chunk that is being read.
-  size_t missing_bytes() const { return part_ == Part::data ? static_cast<size_t>(left_) : 0; }
+  size_t missing_bytes() const { return part_ == ChunkPart::data ? static_cast<size_t>(left_) : 0; }
 
   // After `broken`: the status of the answer (400 or 413), and a sentence for the client (a
   // literal).
@@ -174,7 +174,7 @@ class Http1Chunks {
 
  private:
   // The part of the body to which the next byte belongs.
-  enum class Part : uint8_t {
+  enum class ChunkPart : uint8_t {
     size_first,  // the first digit
     size,
     extension_name_first,
@@ -204,7 +204,7 @@ class Http1Chunks {
   bool read_trailer(char c);
   bool refuse(unsigned status, std::string_view problem);
 
-  Part part_ = Part::size_first;
+  ChunkPart part_ = ChunkPart::size_first;
   uint8_t digits_ = 0;
   uint64_t left_ = 0;  // the missing bytes of the chunk
   size_t line_bytes_ = 0;
@@ -306,7 +306,7 @@ class Http1Reader {
     chunks,  // decodes a chunked body
     done,    // the request was reported
   };
-  enum class Part : uint8_t { method, target, version, fields };  // of the head, in this order
+  enum class HeadPart : uint8_t { method, target, version, fields };  // of the head, in this order
   enum class Step : uint8_t { whole, incomplete, refused };
   // The request being read, as offsets from the beginning of its head.
   struct Progress {
@@ -317,13 +317,13 @@ class Http1Reader {
     uint32_t host_at, host_bytes;
     uint32_t fields;       // so far
     uint32_t empty_lines;  // before the request
-    Part part;
+    HeadPart part;
     bool is_http10, is_absolute, has_host, has_length, has_coding, wants_close, wants_keep_alive,
         expects;
     uint64_t left;  // missing bytes of a body with Content-Length
   };
   // A field of an incomplete head.
-  struct Place {
+  struct FieldPlace {
     uint32_t name_at, name_bytes, value_at, value_bytes;
   };
 
@@ -364,8 +364,8 @@ class Http1Reader {
   Http1Head head_;
   std::string_view body_;
   Http1FieldList fields_;
-  uint32_t fields_hint_ = 0;   // the number of fields of the last request
-  std::vector<Place> places_;  // the fields that earlier calls read
+  uint32_t fields_hint_ = 0;        // the number of fields of the last request
+  std::vector<FieldPlace> places_;  // the fields that earlier calls read
   Http1Chunks chunks_;
   std::string own_head_, own_body_;  // of a request whose body did not arrive with its head
   unsigned status_ = 0;

@@ -570,7 +570,7 @@ bool Http2Session::is_waiting(uint32_t number) const {
 Http2Request Http2Session::request(uint32_t number) const {
   const Stream& stream = *streams_[number];
   const std::string_view text = stream.request.view();
-  const auto part = [text](Stream::Part p) { return text.substr(p.at, p.size); };
+  const auto part = [text](Stream::TextPart p) { return text.substr(p.at, p.size); };
   const Http2Headers headers(
       text.substr(stream.headers_at, stream.headers_end - stream.headers_at));
   std::string_view authority = part(stream.authority);
@@ -1257,7 +1257,7 @@ void Http2Session::keep_header(Stream& stream, std::string_view name, std::strin
                      !append_packed(stream.request, name, value);
     return;
   }
-  const Stream::Part part{stream.request.size, static_cast<uint32_t>(value.size())};
+  const Stream::TextPart part{stream.request.size, static_cast<uint32_t>(value.size())};
   stream.is_lost = !hold(stream, value.size()) || !append(stream.request, value);
   stream.headers_at = stream.request.size;
   switch (name[1]) {  // the rules of HTTP messages leave these

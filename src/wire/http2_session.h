@@ -515,7 +515,7 @@ struct Http2Session::Text {
 //
 struct Http2Session::Stream {
   using Phase = Http2Session::Phase;
-  struct Part {
+  struct TextPart {
     uint32_t at = 0, size = 0;
   };
 
@@ -550,7 +550,7 @@ struct Http2Session::Stream {
   // headers_end and body_at are 0 while headers are being read. body_at is headers_end, or the end
   // of the part of a streaming request's body that the owner has taken.
   uint32_t headers_at = 0, headers_end = 0, body_at = 0;
-  Part method{}, scheme{}, path{}, authority{};
+  TextPart method{}, scheme{}, path{}, authority{};
   // Status and headers, the body, packed trailers. If is_begun: the bytes that were not sent, and
   // trailers.
   Text answer{};

@@ -201,7 +201,8 @@ RespCommandReader::Step RespCommandReader::read_array(std::string_view in, size_
   while (in.size() >= position_) {
     if (left_ == 0) {
       words_.clear();
-      for (const Place& place : places_) words_.emplace_back(in.data() + place.offset, place.bytes);
+      for (const WordPlace& place : places_)
+        words_.emplace_back(in.data() + place.offset, place.bytes);
       end = position_;
       return Step::command;
     }
@@ -237,7 +238,7 @@ RespCommandReader::Step RespCommandReader::read_count(std::string_view in) {
 
 // The header of a word: where the word is, and where the next header will be.
 RespCommandReader::Step RespCommandReader::read_word(std::string_view in) {
-  Place& place = places_[places_.size() - left_];
+  WordPlace& place = places_[places_.size() - left_];
   uint32_t quick;
   size_t offset, bytes;
   if (position_ < in.size() && in[position_] == '$' &&
@@ -325,7 +326,7 @@ bool RespCommandReader::split(std::string_view line, base::Arena& texts) {
 
 void RespCommandReader::release() {
   if (words_.capacity() > words_kept) std::vector<std::string_view>().swap(words_);
-  if (position_ == 0 && places_.capacity() > words_kept) std::vector<Place>().swap(places_);
+  if (position_ == 0 && places_.capacity() > words_kept) std::vector<WordPlace>().swap(places_);
   words_.clear();
 }
 

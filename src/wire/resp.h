@@ -77,7 +77,7 @@ class RespCommandReader {
 
  private:
   enum class Step : uint8_t { command, passed_over, incomplete, broken, http };
-  struct Place {
+  struct WordPlace {
     uint32_t offset, bytes;
   };
 
@@ -93,7 +93,7 @@ class RespCommandReader {
   // array's count), and the line from there on was searched up to `scanned_`.
   size_t position_ = 0, scanned_ = 0;
   size_t left_ = 0;  // the number of words whose headers were not read
-  std::vector<Place> places_;
+  std::vector<WordPlace> places_;
   std::vector<std::string_view> words_;
   std::string error_;
   bool http_ = false;

@@ -37,7 +37,7 @@ bool is_unset(YamlNode node) {
          (node.is_scalar() && (is_text(node) ? node.text().empty() : node.text() == "false"));
 }
 
-Place place(YamlNode node) {
+LineAndColumn place(YamlNode node) {
   return {node.line(), node.column()};
 }
 
@@ -210,7 +210,7 @@ class JsonReader {
     return wrong;
   }
 
-  RawNumber whole(const std::string& text, Place at, const std::string& name,
+  RawNumber whole(const std::string& text, LineAndColumn at, const std::string& name,
                   const std::string& subject) {
     const std::string_view digits = std::string_view(text).substr(text.starts_with('-') ? 1 : 0);
     if (!digits.empty() && digits.find_first_not_of("0123456789") == std::string_view::npos) {

@@ -9,7 +9,7 @@ namespace {
 
 using protocol::LoadOutcome;
 
-class Client final : public protocol::OrderedLoadClient {
+class DivvyLoadClient final : public protocol::OrderedLoadClient {
  public:
   // Strings are not quoted, unlike in divvy_request, so that results remain comparable with earlier
   // measurements.
@@ -35,7 +35,7 @@ class Client final : public protocol::OrderedLoadClient {
 extern const protocol::Load load;
 const protocol::Load load = {
     .make_client = []() -> std::unique_ptr<protocol::LoadClient> {
-      return std::make_unique<Client>();
+      return std::make_unique<DivvyLoadClient>();
     },
     // A line that was cut in two needs no state, because only line ends are counted.
     .count_requests = [](std::string_view text) -> protocol::LoadRequests {

@@ -25,7 +25,7 @@ const std::vector<std::string_view>& divvy_fields() {
   return fields;
 }
 
-void Report::unknown_field(Place place, std::string subject, std::string_view field) {
+void Report::unknown_field(LineAndColumn place, std::string subject, std::string_view field) {
   const std::string_view nearest = base::nearest_word(field, divvy_fields());
   warning(place, std::move(subject),
           "`" + policy::shortened(field, 64) + "` is not a field of a rule and has no effect",
@@ -33,7 +33,7 @@ void Report::unknown_field(Place place, std::string subject, std::string_view fi
                                               : "did you mean `" + std::string(nearest) + "`?");
 }
 
-void Report::add(base::Diagnostic::Severity severity, Place place, std::string subject,
+void Report::add(base::Diagnostic::Severity severity, LineAndColumn place, std::string subject,
                  std::string message, std::string remedy) {
   all_.push_back({.severity = severity,
                   .file = std::string(file_),
@@ -44,7 +44,7 @@ void Report::add(base::Diagnostic::Severity severity, Place place, std::string s
                   .remedy = std::move(remedy)});
 }
 
-RawNumber leading_integer(std::string_view text, Place place, std::string_view field,
+RawNumber leading_integer(std::string_view text, LineAndColumn place, std::string_view field,
                           const std::string& subject, Report& report) {
   RawNumber number;
   number.kind = RawNumber::Kind::wrong;

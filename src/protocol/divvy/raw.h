@@ -14,7 +14,7 @@
 
 namespace sluice::divvy {
 
-struct Place {
+struct LineAndColumn {
   size_t line = 0, column = 0;  // as in base::Diagnostic
 };
 
@@ -25,19 +25,19 @@ struct RawNumber {
   int64_t value = 0;     // of an integer; its absolute value is at most base::bounds::quota_max
   std::string spelling;  // integer: as in the names of counters; wrong: as in the file
   std::string problem;   // wrong: "is not a number"
-  Place place;
+  LineAndColumn place;
 };
 
 // The value of a text field; empty: unset.
 struct RawText {
   std::string value;
-  Place place;
+  LineAndColumn place;
 };
 
 struct RawRule {
   bool broken = false;   // the reader reported an error and made no rule; nothing else is set
   std::string spelling;  // "[ip=*]", also if the file is JSON
-  Place place;
+  LineAndColumn place;
   std::vector<std::pair<std::string, std::string>> operation;  // keys are distinct
   RawNumber credit_limit, reset_seconds;
   RawText actor_field, match_policy, label, comment;
@@ -54,20 +54,22 @@ class Report {
  public:
   Report(std::string_view file, base::Diagnostics& all) : file_(file), all_(all) {}
 
-  void error(Place place, std::string subject, std::string message, std::string remedy = {}) {
+  void error(LineAndColumn place, std::string subject, std::string message,
+             std::string remedy = {}) {
     add(base::Diagnostic::Severity::error, place, std::move(subject), std::move(message),
         std::move(remedy));
   }
-  void warning(Place place, std::string subject, std::string message, std::string remedy = {}) {
+  void warning(LineAndColumn place, std::string subject, std::string message,
+               std::string remedy = {}) {
     add(base::Diagnostic::Severity::warning, place, std::move(subject), std::move(message),
         std::move(remedy));
   }
-  void unknown_field(Place place, std::string subject, std::string_view field);
+  void unknown_field(LineAndColumn place, std::string subject, std::string_view field);
 
   std::string_view file() const { return file_; }
 
  private:
-  void add(base::Diagnostic::Severity severity, Place place, std::string subject,
+  void add(base::Diagnostic::Severity severity, LineAndColumn place, std::string subject,
            std::string message, std::string remedy);
 
   std::string_view file_;
@@ -75,7 +77,7 @@ class Report {
 };
 
 // The number that JavaScript's parseInt(text, 10) reads, with a warning about the rest of the text.
-RawNumber leading_integer(std::string_view text, Place place, std::string_view field,
+RawNumber leading_integer(std::string_view text, LineAndColumn place, std::string_view field,
                           const std::string& subject, Report& report);
 
 // The readers. The text must be well-formed UTF-8 without a byte order mark. The rules are in the

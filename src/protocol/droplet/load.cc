@@ -15,9 +15,9 @@ using protocol::LoadOutcome;
 
 constexpr std::string_view websocket_key = "dGhlIHNhbXBsZSBub25jZQ==";
 
-class Client final : public protocol::OrderedLoadClient {
+class DropletLoadClient final : public protocol::OrderedLoadClient {
  public:
-  Client() {
+  DropletLoadClient() {
     wire::append_websocket_upgrade("127.0.0.1", websocket_key, greeting_);
     accept_ = wire::read_websocket_handshake(greeting_.view()).accept;
   }
@@ -77,7 +77,7 @@ protocol::LoadRequests count_requests(std::string_view text) {
 extern const protocol::Load load;
 const protocol::Load load = {
     .make_client = []() -> std::unique_ptr<protocol::LoadClient> {
-      return std::make_unique<Client>();
+      return std::make_unique<DropletLoadClient>();
     },
     .count_requests = count_requests,
     .reply = "\x82\x09\x08\x01\x10\xe7\x07\x18\xdf\xd4\x03"sv,

@@ -173,7 +173,7 @@ class LimitSet {
   friend class LimitSetBuilder;
 
   // A place in the table of all nodes, by the hash of the parent and the composite key.
-  struct Place {
+  struct TableSlot {
     uint32_t tag = 0;  // further bits of the hash
     uint32_t node = absent;
   };
@@ -187,7 +187,7 @@ class LimitSet {
   std::string_view shared_value(const Walk::Step& step, const request::Entry& entry) const;
 
   std::vector<Node> nodes_;
-  std::vector<Place> places_;  // its size is a power of two; at most half of them are in use
+  std::vector<TableSlot> places_;  // its size is a power of two; at most half of them are in use
   std::vector<Limit> limits_;
   std::vector<uint32_t> domains_;
   std::vector<std::string> files_, names_;

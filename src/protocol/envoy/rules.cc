@@ -54,14 +54,14 @@ class InOrder {
 
  private:
   // Not initialized before it is used, because most descriptors are short.
-  union Place {
-    Place() {}
+  union EntryMemory {
+    EntryMemory() {}
     Entry entry;
   };
-  static_assert(sizeof(Place) == sizeof(Entry));
+  static_assert(sizeof(EntryMemory) == sizeof(Entry));
   // A session adds a domain, and at most one mark, to the entries that messages.h allows.
   static constexpr size_t entries_max = base::bounds::descriptor_entries_max + 1;
-  std::array<Place, entries_max> entries_;
+  std::array<EntryMemory, entries_max> entries_;
   size_t size_ = 0;
   std::string_view domain_;
   bool is_override_ = false, is_probe_ = false;
@@ -342,7 +342,7 @@ LimitRules::LimitRules(LimitSet set)
       }()) {}
 
 bool LimitRules::are_loaded(const policy::RuleSet& rules) {
-  for (const policy::RuleSet::List& list : rules.lists())
+  for (const policy::RuleSet::DialectRules& list : rules.lists())
     if (&list.dialect() == &dialect && list.finder() != nullptr)
       return !static_cast<const Tree*>(list.finder())->not_loaded_at_all;
   return true;

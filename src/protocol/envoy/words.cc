@@ -30,7 +30,8 @@ constexpr std::string_view of_rate_limit[] = {
 constexpr std::string_view of_replaces[] = {"name"};
 constexpr std::string_view added[] = {"window", "algorithm", "burst", "over"};
 
-constexpr Place places[] = {Place::file, Place::descriptor, Place::rate_limit, Place::replaces};
+constexpr MapKind places[] = {MapKind::file, MapKind::descriptor, MapKind::rate_limit,
+                              MapKind::replaces};
 
 bool holds(std::span<const std::string_view> words, std::string_view word) {
   return std::find(words.begin(), words.end(), word) != words.end();
@@ -38,7 +39,7 @@ bool holds(std::span<const std::string_view> words, std::string_view word) {
 
 std::vector<std::string_view> all_words() {
   std::vector<std::string_view> all;
-  for (const Place place : places)
+  for (const MapKind place : places)
     for (const std::string_view word : words_of(place))
       if (!holds(all, word)) all.push_back(word);
   return all;
@@ -140,29 +141,29 @@ class WordCheck {
 
 }  // namespace
 
-std::string_view name_of(Place place) {
+std::string_view name_of(MapKind place) {
   switch (place) {
-    case Place::file:
+    case MapKind::file:
       return "the file";
-    case Place::descriptor:
+    case MapKind::descriptor:
       return "a descriptor";
-    case Place::rate_limit:
+    case MapKind::rate_limit:
       return "a rate_limit";
-    case Place::replaces:
+    case MapKind::replaces:
       break;
   }
   return "an item of replaces";
 }
 
-std::span<const std::string_view> words_of(Place place) {
+std::span<const std::string_view> words_of(MapKind place) {
   switch (place) {
-    case Place::file:
+    case MapKind::file:
       return of_file;
-    case Place::descriptor:
+    case MapKind::descriptor:
       return of_descriptor;
-    case Place::rate_limit:
+    case MapKind::rate_limit:
       return of_rate_limit;
-    case Place::replaces:
+    case MapKind::replaces:
       break;
   }
   return of_replaces;

@@ -16,11 +16,11 @@
 namespace sluice::envoy {
 
 // The map that has a key.
-enum class Place : uint8_t { file, descriptor, rate_limit, replaces };
+enum class MapKind : uint8_t { file, descriptor, rate_limit, replaces };
 
-std::string_view name_of(Place place);
+std::string_view name_of(MapKind place);
 // The keys that have a meaning in that map.
-std::span<const std::string_view> words_of(Place place);
+std::span<const std::string_view> words_of(MapKind place);
 // Has sluice added the key to those of the original?
 bool is_added_word(std::string_view key);
 

@@ -22,7 +22,6 @@
 #include "protocol/http/guard.h"
 #include "protocol/http/json_text.h"
 #include "protocol/http/openapi.h"
-#include "protocol/http/take_query.h"
 #include "protocol/http/wait_count.h"
 #include "protocol/http/worker_state.h"
 #include "request/kept_verdict.h"
@@ -88,13 +87,13 @@ using access::Right;
 
 constexpr std::string_view post = "POST, OPTIONS", get = "GET, HEAD, OPTIONS";
 
-constexpr Wanted take_wanted{.has_mode = true};
-constexpr Wanted charge_wanted{.has_id = true};
-constexpr Wanted put_wanted{.has_all = true};
-constexpr Wanted reset_wanted{.has_n = false};
-constexpr Wanted wait_wanted{.takes_max = 0, .has_timeout = true};
-constexpr Wanted batch_wanted{.takes_max = batch_takes_max, .only_takes = true};
-constexpr Wanted explain_wanted{.takes_max = 0, .has_detail = false};
+constexpr BodyForm take_wanted{.has_mode = true};
+constexpr BodyForm charge_wanted{.has_id = true};
+constexpr BodyForm put_wanted{.has_all = true};
+constexpr BodyForm reset_wanted{.has_n = false};
+constexpr BodyForm wait_wanted{.takes_max = 0, .has_timeout = true};
+constexpr BodyForm batch_wanted{.takes_max = batch_takes_max, .only_takes = true};
+constexpr BodyForm explain_wanted{.takes_max = 0, .has_detail = false};
 
 // Searched in order, so the most frequent ones are first.
 constexpr Route routes[] = {

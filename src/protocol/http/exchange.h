@@ -85,7 +85,7 @@ struct Route {
   Action action;
   std::string_view methods;              // in the form of Allow
   std::optional<access::Right> right{};  // empty: no right is needed
-  Wanted wanted{};                       // what the body may have
+  BodyForm wanted{};                     // what the body may have
 };
 
 // The route of a path without its query; null: there is none. All paths below /auth/ have one

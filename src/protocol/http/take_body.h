@@ -4,7 +4,7 @@
 //
 //   subject   {"entries": {KEY: VALUE...}} or {"key": KEY, "limits": [LIMIT...]}, and `n`
 //   body      A subject, or {"takes": [subject...]}; beside it `mode`, `detail`, `timeout`, `n`,
-//             `all` and `id`, if the path allows them (Wanted).
+//             `all` and `id`, if the path allows them (BodyForm).
 //   entries   1 to takes_entries_max. Keys must not be empty. Values are texts; for numbers, true
 //             and false the text in the body; null, lists and objects are errors. A repeated key is
 //             an error.
@@ -34,6 +34,7 @@
 #include <vector>
 
 #include "base/arena.h"
+#include "base/result.h"
 #include "base/time.h"
 #include "limit/limit.h"
 #include "request/charge.h"
@@ -132,7 +133,7 @@ inline constexpr size_t takes_together_max = 64;  // of `takes`
 inline constexpr size_t batch_takes_max = 1000;   // of /v1/batch
 
 // What the path of the request allows in the body.
-struct Wanted {
+struct BodyForm {
   size_t takes_max = takes_together_max;  // 0: `takes` is not allowed
   bool only_takes = false;                // only `takes` and `detail` (/v1/batch)
   bool has_mode = false;                  // "mode": "all" (the default) or "each"
@@ -193,10 +194,20 @@ class TakeBodyReader {
   TakeBodyReader& operator=(const TakeBodyReader&) = delete;
 
   // False: the body has an error, in `body.problem` and `body.pointer`; the rest must not be used.
-  bool read(std::string_view json, const Wanted& wanted, TakeBody& body);
+  bool read(std::string_view json, const BodyForm& wanted, TakeBody& body);
 
  private:
   base::Arena texts_;  // the texts that had escapes
 };
+
+// ---- A take whose subject is in the query of a GET, for curl and for proxies that cannot send
+// bodies: `key=K&limit=100&window=1m&algorithm=A&burst=B&n=1`, or `entry=KEY=VALUE` for each entry,
+// and `n`. Percent-encoded; `+` is a blank. ----
+
+struct TakeOfQuery {
+  std::string body;        // the body of an equivalent POST, which is read instead
+  bool always_ok = false;  // the query has status=200
+};
+base::Result<TakeOfQuery> body_of_query(std::string_view query);
 
 }  // namespace sluice::http

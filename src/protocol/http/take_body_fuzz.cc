@@ -24,8 +24,8 @@ void require(bool holds, const std::string& what) {
 }
 
 // What the paths allow (route.cc), and a few other combinations.
-Wanted wanted_by(uint8_t byte) {
-  Wanted wanted;
+BodyForm wanted_by(uint8_t byte) {
+  BodyForm wanted;
   wanted.has_mode = (byte & 1) != 0;
   wanted.has_all = (byte & 2) != 0;
   wanted.has_timeout = (byte & 4) != 0;
@@ -54,7 +54,7 @@ void check_problem(const TakeBody& body) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const std::string json(reinterpret_cast<const char*>(data) + 1, size - 1);
-  const Wanted wanted = wanted_by(data[0]);
+  const BodyForm wanted = wanted_by(data[0]);
 
   TakeBodyReader reader, used_reader;
   TakeBody body, used;
@@ -62,7 +62,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto expected = take_model::read(json, wanted);
   require(sound == expected.has_value(),
           sound ? "read, and the model refuses it" : "the model reads it: " + body.problem);
-  Wanted all{};
+  BodyForm all{};
   all.has_mode = all.has_timeout = all.has_all = true;
   require(used_reader.read(R"({"takes": [{"key": "\u006b", "limits": [{"quota": 5, "window": 1,
                                "name": "x"}], "all": true}, {"entries": {"\u0061": 1}, "n": 7}],

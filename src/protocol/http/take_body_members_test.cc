@@ -10,10 +10,10 @@
 namespace sluice::http::take_body_members_test {
 namespace {
 
-const Wanted take{.has_mode = true}, charge{.has_id = true};
+const BodyForm take{.has_mode = true}, charge{.has_id = true};
 
 // The pointer to the problem and what is wrong.
-std::string problem(const std::string& json, const Wanted& wanted = take) {
+std::string problem(const std::string& json, const BodyForm& wanted = take) {
   TakeBodyReader reader;
   TakeBody body;
   return reader.read(json, wanted, body) ? "none" : body.pointer + " " + body.problem;

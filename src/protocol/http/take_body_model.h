@@ -183,7 +183,7 @@ struct Refused {};
 // Reads a document; throws Refused.
 class Reader {
  public:
-  explicit Reader(const Wanted& wanted) : wanted_(wanted) {}
+  explicit Reader(const BodyForm& wanted) : wanted_(wanted) {}
 
   Asked read(const Json& json) const {
     std::set<std::string> allowed = {"takes", "detail"};
@@ -393,11 +393,11 @@ class Reader {
     return length;
   }
 
-  const Wanted& wanted_;
+  const BodyForm& wanted_;
 };
 
 // What `json` is read as; nothing if it is refused.
-inline std::optional<Asked> read(const std::string& json, const Wanted& wanted) {
+inline std::optional<Asked> read(const std::string& json, const BodyForm& wanted) {
   const auto document = parsed(json);
   if (!document) return {};
   try {
@@ -415,7 +415,7 @@ class Writer {
  public:
   explicit Writer(Choose& choose) : choose_(choose) {}
 
-  std::string write(const Asked& asked, const Wanted& wanted) {
+  std::string write(const Asked& asked, const BodyForm& wanted) {
     std::vector<std::string> members;
     if (asked.each || (wanted.has_mode && choose_(4) == 0))
       members.push_back(member("mode", text(asked.each ? "each" : "all")));
@@ -445,7 +445,7 @@ class Writer {
 
  private:
   void append_subject(std::vector<std::string>& members, const Subject& subject,
-                      const Wanted& wanted, int64_t n_by_default) {
+                      const BodyForm& wanted, int64_t n_by_default) {
     if (subject.all)
       members.push_back(member("all", "true"));
     else if (wanted.has_all && choose_(4) == 0)

@@ -26,7 +26,7 @@ class Random {
  public:
   explicit Random(uint32_t seed) : dice_(seed) {}
 
-  Asked asked(const Wanted& wanted) {
+  Asked asked(const BodyForm& wanted) {
     Asked asked;
     asked.has_takes = wanted.only_takes || (wanted.takes_max > 0 && dice_(3) == 0);
     asked.each = wanted.has_mode && dice_(2) == 0;
@@ -60,7 +60,7 @@ class Random {
   size_t operator()(size_t n) { return dice_(n); }
 
  private:
-  take_model::Subject subject(const Wanted& wanted) {
+  take_model::Subject subject(const BodyForm& wanted) {
     take_model::Subject subject;
     if (dice_(2) == 0) {
       subject.key = text(0);
@@ -123,8 +123,8 @@ class Random {
 
 // What /v1/take, put, wait, batch, reset and charge allow in their bodies; and one that allows
 // almost nothing.
-std::vector<Wanted> make_all_wanted() {
-  std::vector<Wanted> all(7);
+std::vector<BodyForm> make_all_wanted() {
+  std::vector<BodyForm> all(7);
   all[0].has_mode = true;
   all[1].has_all = true;
   all[2].takes_max = 0;
@@ -137,14 +137,14 @@ std::vector<Wanted> make_all_wanted() {
   all[6].has_id = true;
   return all;
 }
-const std::vector<Wanted> all_wanted = make_all_wanted();
+const std::vector<BodyForm> all_wanted = make_all_wanted();
 
 TEST(TakeBodyReader, ReadsRandomBodiesInAnyLayout) {
   TakeBodyReader reader;
   TakeBody body;
   for (uint32_t seed = 0; seed < 5000; ++seed) {
     Random random(seed);
-    const Wanted& wanted = all_wanted[seed % all_wanted.size()];
+    const BodyForm& wanted = all_wanted[seed % all_wanted.size()];
     const Asked asked = random.asked(wanted);
     const std::string json = take_model::Writer(random).write(asked, wanted);
     ASSERT_TRUE(reader.read(json, wanted, body)) << "seed " << seed << ": " << body.problem << json;
@@ -159,7 +159,7 @@ TEST(TakeBodyReader, AcceptsAndRejectsLikeTheModel) {
   size_t accepted = 0, refused = 0;
   for (uint32_t seed = 0; seed < 20'000; ++seed) {
     Random random(seed);
-    const Wanted& wanted = all_wanted[seed % all_wanted.size()];
+    const BodyForm& wanted = all_wanted[seed % all_wanted.size()];
     std::string json = take_model::Writer(random).write(random.asked(wanted), wanted);
     random.spoil(json);
     const bool sound = reader.read(json, wanted, body);
@@ -181,7 +181,7 @@ TEST(TakeBodyReader, RefusesEveryBeginningOfABody) {
   TakeBody body;
   for (uint32_t seed = 0; seed < 500; ++seed) {
     Random random(seed);
-    const Wanted& wanted = all_wanted[seed % all_wanted.size()];
+    const BodyForm& wanted = all_wanted[seed % all_wanted.size()];
     const std::string json = take_model::Writer(random).write(random.asked(wanted), wanted);
     for (size_t size = 0; size <= json.rfind('}'); ++size) {
       // A copy of the exact size, so that a sanitizer finds a read past its end.

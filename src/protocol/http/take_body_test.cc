@@ -17,32 +17,32 @@
 namespace sluice::http::take_body_test {
 namespace {
 
-Wanted wanted(size_t takes_max, bool has_mode, bool has_all, bool has_timeout) {
-  Wanted all;
+BodyForm wanted(size_t takes_max, bool has_mode, bool has_all, bool has_timeout) {
+  BodyForm all;
   all.takes_max = takes_max;
   all.has_mode = has_mode;
   all.has_all = has_all;
   all.has_timeout = has_timeout;
   return all;
 }
-const Wanted take = wanted(64, true, false, false), put = wanted(64, false, true, false),
-             wait = wanted(0, false, false, true);
-Wanted batch_wanted() {
-  Wanted all = wanted(1000, false, false, false);
+const BodyForm take = wanted(64, true, false, false), put = wanted(64, false, true, false),
+               wait = wanted(0, false, false, true);
+BodyForm batch_wanted() {
+  BodyForm all = wanted(1000, false, false, false);
   all.only_takes = true;
   return all;
 }
-const Wanted batch = batch_wanted();
-Wanted bare_wanted() {
-  Wanted all = wanted(0, false, false, false);
+const BodyForm batch = batch_wanted();
+BodyForm bare_wanted() {
+  BodyForm all = wanted(0, false, false, false);
   all.has_n = all.has_detail = false;
   return all;
 }
-const Wanted bare = bare_wanted();
+const BodyForm bare = bare_wanted();
 
 // What a body is read as, in one line without defaults; or the pointer to the problem and what is
 // wrong.
-std::string read(std::string_view json, const Wanted& wanted = take) {
+std::string read(std::string_view json, const BodyForm& wanted = take) {
   TakeBodyReader reader;
   TakeBody body;
   const bool sound = reader.read(json, wanted, body);
@@ -106,7 +106,7 @@ std::string quota_of(const std::string& value) {
   const std::string head = "fixed_bucket:";
   return all.starts_with(head) ? all.substr(head.size(), all.find('/') - head.size()) : all;
 }
-std::string n_of(const std::string& value, const Wanted& wanted = take) {
+std::string n_of(const std::string& value, const BodyForm& wanted = take) {
   const std::string all = read(R"({"entries": {"a": 1}, "n": )" + value + "}", wanted);
   const std::string head = "one | a->1";
   if (!all.starts_with(head)) return all;
@@ -120,7 +120,7 @@ std::string value_of(const std::string& value) {
 }
 
 struct BodyCase {
-  const Wanted& wanted;
+  const BodyForm& wanted;
   std::string_view json, expected;
 };
 

@@ -13,7 +13,7 @@ using protocol::LoadOutcome;
 constexpr LimitdId request_id{"1"};
 constexpr size_t reply_bytes_max = 127, request_bytes_max = size_t{1} << 20;
 
-class Client final : public protocol::OrderedLoadClient {
+class LimitdLoadClient final : public protocol::OrderedLoadClient {
  public:
   void append_request(std::string_view key, std::string& out) override {
     frame_.clear();
@@ -61,7 +61,7 @@ protocol::LoadRequests count_requests(std::string_view text) {
 extern const protocol::Load load;
 const protocol::Load load = {
     .make_client = []() -> std::unique_ptr<protocol::LoadClient> {
-      return std::make_unique<Client>();
+      return std::make_unique<LimitdLoadClient>();
     },
     .count_requests = count_requests,
     .reply =

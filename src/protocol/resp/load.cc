@@ -12,7 +12,7 @@ namespace {
 using namespace std::string_view_literals;
 using protocol::LoadOutcome;
 
-class Client final : public protocol::OrderedLoadClient {
+class RespLoadClient final : public protocol::OrderedLoadClient {
  public:
   void append_request(std::string_view key, std::string& out) override {
     const std::array<std::string_view, 5> words = {"CL.THROTTLE", key, "999", "1000", "1"};
@@ -56,7 +56,7 @@ protocol::LoadRequests count_requests(std::string_view text) {
 extern const protocol::Load load;
 const protocol::Load load = {
     .make_client = []() -> std::unique_ptr<protocol::LoadClient> {
-      return std::make_unique<Client>();
+      return std::make_unique<RespLoadClient>();
     },
     .count_requests = count_requests,
     .reply = "*5\r\n:0\r\n:1000\r\n:999\r\n:-1\r\n:1\r\n"sv,
