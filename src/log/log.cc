@@ -1,5 +1,6 @@
 #include "log/log.h"
 
+#include <fcntl.h>
 #include <spdlog/details/log_msg_buffer.h>
 #include <spdlog/details/null_mutex.h>
 #include <spdlog/details/os.h>
@@ -12,12 +13,15 @@
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
+#include <ctime>
 #include <deque>
 #include <mutex>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <utility>
 
-#include "log/log_json.h"
+#include "base/json_writer.h"
 
 namespace sluice::log {
 namespace {
@@ -105,6 +109,27 @@ class LineForm final : public spdlog::formatter {
 std::string_view start_of(std::string_view text, size_t bytes) {
   while (bytes > 0 && (static_cast<unsigned char>(text[bytes]) & 0xc0) == 0x80) --bytes;
   return text.substr(0, bytes);
+}
+
+// RFC 3339, in UTC, to the microsecond.
+void append_time(std::string& out, std::chrono::system_clock::time_point at) {
+  using std::chrono::floor;
+  const auto second = floor<std::chrono::seconds>(at);
+  const auto us = floor<std::chrono::microseconds>(at - second).count();
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(second);
+  std::tm parts{};
+  ::gmtime_r(&seconds, &parts);
+  char text[32];
+  out.append(text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S.", &parts));
+  const std::string digits = std::to_string(us);
+  out.append(6 - digits.size(), '0');
+  out += digits;
+  out += 'Z';
+}
+
+int open_to_append(const std::string& path) {
+  constexpr mode_t mode = 0644;
+  return ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, mode);
 }
 
 }  // namespace
@@ -264,6 +289,69 @@ void Log::set(const LogSettings& settings) {
 
 size_t Log::dropped() const {
   return queue_->dropped();
+}
+
+void append_json_line(std::string& out, const spdlog::details::log_msg& line) {
+  out += "{\"time\":\"";
+  append_time(out, line.time);
+  out += "\",\"level\":\"";
+  out += name_of(line.level);
+  out += "\",\"module\":";
+  // The log itself has no name.
+  base::append_json_text(line.logger_name.size() == 0
+                             ? std::string_view("log")
+                             : std::string_view(line.logger_name.data(), line.logger_name.size()),
+                         out);
+  out += ",\"message\":";
+  base::append_json_text({line.payload.data(), line.payload.size()}, out);
+  out += "}\n";
+}
+
+base::Result<std::shared_ptr<LogFile>> LogFile::open(const std::string& path) {
+  const int fd = open_to_append(path);
+  if (fd < 0) return base::Problem{std::generic_category().message(errno)};
+  return std::shared_ptr<LogFile>(new LogFile(path, fd));
+}
+
+LogFile::~LogFile() {
+  ::close(fd_);
+}
+
+void LogFile::log(const spdlog::details::log_msg& line) {
+  if (reopen_.exchange(false)) open_again();
+  write(line);
+}
+
+void LogFile::open_again() {
+  const int fd = open_to_append(path_);
+  if (fd >= 0) {
+    ::close(fd_);
+    fd_ = fd;
+    return;
+  }
+  const std::string text = "the log file " + path_ + " cannot be opened again (" +
+                           std::generic_category().message(errno) + "); the old one goes on";
+  write(spdlog::details::log_msg("", spdlog::level::err, text));
+}
+
+void LogFile::write(const spdlog::details::log_msg& line) {
+  spdlog::memory_buf_t text;
+  formatter_->format(line, text);
+  std::string_view left(text.data(), text.size());
+  while (!left.empty()) {
+    const ssize_t n = ::write(fd_, left.data(), left.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return;  // a full disk cannot be reported anywhere
+    left.remove_prefix(static_cast<size_t>(n));
+  }
+}
+
+void LogFile::set_pattern(const std::string& pattern) {
+  formatter_ = std::make_unique<spdlog::pattern_formatter>(pattern);
+}
+
+void LogFile::set_formatter(std::unique_ptr<spdlog::formatter> formatter) {
+  formatter_ = std::move(formatter);
 }
 
 }  // namespace sluice::log

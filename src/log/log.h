@@ -6,7 +6,9 @@
 // counted and told; past the other a line is cut.
 #pragma once
 
+#include <spdlog/details/log_msg.h>
 #include <spdlog/logger.h>
+#include <spdlog/sinks/sink.h>
 
 #include <array>
 #include <atomic>
@@ -16,9 +18,12 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
+
+#include "base/result.h"
 
 namespace sluice::log {
 
@@ -97,6 +102,38 @@ class Log {
   // Of the format; shared with the writing threads.
   const std::shared_ptr<std::atomic<LogFormat>> format_;
   std::thread writer_;
+};
+
+// A line of the log as JSON: one object, well formed whatever bytes the message has:
+// {"time":"2026-01-02T03:04:05.678901Z","level":"info","module":"server","message":"..."} and LF.
+void append_json_line(std::string& out, const spdlog::details::log_msg& line);
+
+// A log's place in a file: lines are appended, and after `reopen` the next one goes to whatever
+// file has the name by then, as log rotation wants. Made by main and shared with the log, whose
+// writer is the only thread that writes; `reopen` may be called from any.
+class LogFile : public spdlog::sinks::sink {
+ public:
+  // A problem: the system's reason why it cannot be opened, without the path.
+  static base::Result<std::shared_ptr<LogFile>> open(const std::string& path);
+  ~LogFile() override;
+
+  // One that cannot be opened again is reported in the old file, which goes on.
+  void reopen() { reopen_ = true; }
+
+  void log(const spdlog::details::log_msg& line) override;
+  void flush() override {}
+  void set_pattern(const std::string& pattern) override;
+  void set_formatter(std::unique_ptr<spdlog::formatter> formatter) override;
+
+ private:
+  LogFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
+  void open_again();
+  void write(const spdlog::details::log_msg& line);
+
+  const std::string path_;
+  int fd_;
+  std::atomic<bool> reopen_{false};
+  std::unique_ptr<spdlog::formatter> formatter_;
 };
 
 }  // namespace sluice::log

@@ -1,12 +1,12 @@
 // The log in a file: appending, and opening it again after it was moved.
-#include "log/log_file.h"
-
 #include <gtest/gtest.h>
 #include <spdlog/pattern_formatter.h>
 
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+
+#include "log/log.h"
 
 namespace sluice::log {
 namespace {

@@ -1,6 +1,4 @@
 // Log lines as JSON, read by another parser (nlohmann's).
-#include "log/log_json.h"
-
 #include <gtest/gtest.h>
 
 #include <chrono>

@@ -16,6 +16,10 @@
 
 namespace sluice::policy {
 
+std::string name_or_pattern(const Rule& rule) {
+  return rule.name.empty() ? rule.pattern : rule.name;
+}
+
 namespace {
 
 using Descriptor = std::span<const request::Entry>;
@@ -335,11 +339,11 @@ void Plan::override_from(size_t first, const Overrides& overrides, limit::Time n
   decisions_.resize(end);
 }
 
-RuleSet::List::~List() {
+RuleSet::DialectRules::~DialectRules() {
   for (; !rules_.empty(); rules_.pop_back()) base::yield_if_background();
 }
 
-void RuleSet::List::add(Rule rule) {
+void RuleSet::DialectRules::add(Rule rule) {
   base::yield_if_background();
   rule.counted_as_shadow |= rule.mode == Mode::shadow;
   built_in_ += rule.built_in;
@@ -359,14 +363,14 @@ void RuleSet::add(const Dialect& dialect, Rule rule) {
   for (const Condition& condition : rule.conditions)
     if (condition.pattern.regex() != nullptr) regexes_.push_back(condition.pattern);
   auto list = std::find_if(lists_.begin(), lists_.end(),
-                           [&](const List& one) { return one.dialect_ == &dialect; });
+                           [&](const DialectRules& one) { return one.dialect_ == &dialect; });
   if (list == lists_.end()) list = lists_.emplace(list, dialect);
   list->add(std::move(rule));
 }
 
 void RuleSet::set_finder(const Dialect& dialect, std::unique_ptr<const Finder> finder) {
   const auto list = std::find_if(lists_.begin(), lists_.end(),
-                                 [&](const List& one) { return one.dialect_ == &dialect; });
+                                 [&](const DialectRules& one) { return one.dialect_ == &dialect; });
   SLUICE_CHECK(list != lists_.end());
   list->finder_ = std::move(finder);
   has_finder_ = true;
@@ -380,29 +384,29 @@ uint64_t RuleSet::regexes_given_up() const {
 
 size_t RuleSet::written() const {
   size_t count = 0;
-  for (const List& list : lists_) count += list.written();
+  for (const DialectRules& list : lists_) count += list.written();
   return count;
 }
 
 // There are few lists. The native list is compared last, because requests find it in another way.
-inline const RuleSet::List* RuleSet::find(const Dialect* dialect) const {
+inline const RuleSet::DialectRules* RuleSet::find(const Dialect* dialect) const {
   for (auto list = lists_.begin() + 1; list != lists_.end(); ++list)
     if (list->dialect_ == dialect) return &*list;
   return dialect == &native_dialect ? &lists_.front() : nullptr;
 }
 
 const Finder* RuleSet::finder(const Dialect* dialect) const {
-  const List* const list = find(dialect);
+  const DialectRules* const list = find(dialect);
   return list == nullptr ? nullptr : list->finder_.get();
 }
 
 std::span<const Rule> RuleSet::rules(const Dialect* dialect) const {
-  const List* const list = find(dialect);
+  const DialectRules* const list = find(dialect);
   return list == nullptr ? std::span<const Rule>() : list->rules();
 }
 
 template <class Visit>
-bool RuleSet::List::candidates(Descriptor descriptor, Visit&& visit) const {
+bool RuleSet::DialectRules::candidates(Descriptor descriptor, Visit&& visit) const {
   bool went_through = true;
   const auto one = [&](const Rule& rule) {
     if (rule.mode == Mode::off) return true;
@@ -450,7 +454,7 @@ inline void RuleSet::find_rules(const Dialect* dialect, const Asked& asked, Plan
   const bool goes_on =
       asked.scope == request::RuleScope::dialect || lists_.front().candidates(descriptor, visit);
   if ((goes_on || has_finder_) && asked.scope != request::RuleScope::native) {
-    const List* const own = find(dialect);
+    const DialectRules* const own = find(dialect);
     if (own != nullptr && own->finder_ != nullptr) [[unlikely]] {
       if (part.error.empty()) {
         const auto found = own->finder_->find(asked, steps, plan.keys_);
@@ -564,7 +568,7 @@ const Rule* RuleSet::decider(const Dialect* dialect, Descriptor descriptor,
   error = {};
   MatchSteps steps;
   const Rule* found = nullptr;
-  const List* const list = find(dialect);
+  const DialectRules* const list = find(dialect);
   if (list == nullptr) return nullptr;
   list->candidates(descriptor, [&](const Rule& rule) {
     const Fit result = fit(rule, descriptor, error, steps);

@@ -247,12 +247,12 @@ class Plan {
 class RuleSet {
  public:
   // The rules of one dialect, in order, with an index.
-  class List {
+  class DialectRules {
    public:
-    explicit List(const Dialect& its_dialect) : dialect_(&its_dialect) {}
-    List(List&&) = default;
-    List& operator=(List&&) = default;
-    ~List();  // frees rule by rule, because there may be many
+    explicit DialectRules(const Dialect& its_dialect) : dialect_(&its_dialect) {}
+    DialectRules(DialectRules&&) = default;
+    DialectRules& operator=(DialectRules&&) = default;
+    ~DialectRules();  // frees rule by rule, because there may be many
 
     const Dialect& dialect() const { return *dialect_; }
     std::span<const Rule> rules() const { return rules_; }
@@ -288,7 +288,7 @@ class RuleSet {
   void set_finder(const Dialect& dialect, std::unique_ptr<const Finder> finder);
 
   // The native list is the first. Everything that lists rules has this order.
-  std::span<const List> lists() const { return lists_; }
+  std::span<const DialectRules> lists() const { return lists_; }
   // The dialect's rules; none for null or a dialect without a list here.
   std::span<const Rule> rules(const Dialect* dialect) const;
   // The dialect's finder; null: it has none.
@@ -325,11 +325,11 @@ class RuleSet {
   // The most rules of a list without an index: a search of so few is faster than a lookup.
   static constexpr size_t unindexed_max = 6;
 
-  const List* find(const Dialect* dialect) const;
+  const DialectRules* find(const Dialect* dialect) const;
   template <class Shadow>
   void find_rules(const Dialect* dialect, const Asked& asked, Plan& plan, Shadow&& shadow) const;
 
-  std::vector<List> lists_;
+  std::vector<DialectRules> lists_;
   std::vector<Pattern> regexes_;  // the regular expressions of all rules
   uint32_t size_ = 0;
   bool has_finder_ = false;

@@ -93,7 +93,7 @@ TEST(RuleSet, ListsDialectsInTheirOrderAndNewOnesLast) {
   rules.add(second_dialect, rule_of({}));
 
   std::vector<std::pair<std::string_view, size_t>> listed;
-  for (const RuleSet::List& list : rules.lists())
+  for (const RuleSet::DialectRules& list : rules.lists())
     listed.emplace_back(list.dialect().name, list.rules().size());
   const decltype(listed) expected{{"native", 1}, {"second", 2}, {"first", 1}, {"third", 1}};
   EXPECT_EQ(listed, expected);

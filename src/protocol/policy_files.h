@@ -56,8 +56,9 @@ class PolicyFiles {
   virtual const PolicyFormat* format() const = 0;
 
   // Sets one of the format's options. An error in `text` is reported at `place`.
-  virtual void set(std::string_view option, std::string_view text, const std::string& origin,
-                   const base::Diagnostic& place, base::Diagnostics& diagnostics);
+  virtual void set(std::string_view /*option*/, std::string_view /*text*/,
+                   const std::string& /*origin*/, const base::Diagnostic& /*place*/,
+                   base::Diagnostics& /*diagnostics*/) {}
   // The options as lines of YAML ("key: value"), each with its origin.
   virtual std::vector<std::pair<std::string, std::string>> options() const { return {}; }
 
@@ -121,6 +122,8 @@ struct PolicyFormat {
 };
 
 // The name of a protocol's built-in example, in place of a file's.
-std::string example_name(std::string_view protocol);
+inline std::string example_name(std::string_view protocol) {
+  return "built-in example (" + std::string(protocol) + ")";
+}
 
 }  // namespace sluice::protocol

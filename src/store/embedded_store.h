@@ -91,10 +91,10 @@ class EmbeddedStore final : public Store, public Catalog {
     return restore(record, false, {}, &now);
   }
   // One of `of` threads that share them out: what is another's is skipped.
-  struct Part {
+  struct RestoreShare {
     size_t number = 0, of = 1;
   };
-  Restored restore(const request::CounterRecord& record, bool newest, Part part,
+  Restored restore(const request::CounterRecord& record, bool newest, RestoreShare part,
                    const base::Time* now = nullptr);
   // Calls `visit(charge)` for the charges of a group whose counters are not in the table.
   template <class Visit>

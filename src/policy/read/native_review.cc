@@ -332,7 +332,7 @@ void review(const RuleSet& rules, base::Diagnostics& diagnostics) {
   // Rules that the program itself makes exist without a policy. A rule that a finder finds applies
   // even after a rule that stops.
   bool has_policy = false, is_found = false;
-  for (const RuleSet::List& list : rules.lists().subspan(1)) {
+  for (const RuleSet::DialectRules& list : rules.lists().subspan(1)) {
     if (list.written() == 0) continue;
     has_policy = true;
     is_found = is_found || list.finder() != nullptr;

@@ -5,10 +5,14 @@
 #include <string_view>
 
 #include "base/diagnostic.h"
+#include "policy/dialect.h"
 #include "policy/rule_set.h"
 #include "request/space.h"
 
 namespace sluice::divvy {
+
+// How its rules differ from others. Constant; any thread.
+extern const policy::Dialect dialect;
 
 enum class DivvyFormat { ini, json };
 

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "policy/rule_set.h"
-#include "protocol/divvy/dialect.h"
 #include "protocol/divvy/rules.h"
 
 namespace sluice::policy {

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "protocol/divvy/dialect.h"
 #include "protocol/divvy/rules.h"
 
 namespace sluice::divvy {

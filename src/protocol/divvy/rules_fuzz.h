@@ -8,7 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "protocol/divvy/dialect.h"
 #include "protocol/divvy/rules.h"
 
 namespace sluice::divvy {

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "base/bounds.h"
-#include "protocol/divvy/dialect.h"
 #include "tests/support/patience.h"
 
 namespace sluice::divvy::rules_test {

@@ -10,7 +10,6 @@
 #include <optional>
 #include <string>
 
-#include "protocol/divvy/dialect.h"
 #include "protocol/divvy/rules.h"
 #include "tests/support/paths.h"
 

@@ -1,5 +1,4 @@
 #include "protocol/droplet/commands.h"
-#include "protocol/droplet/dialect.h"
 #include "protocol/droplet/rules.h"
 #include "protocol/droplet/session.h"
 #include "protocol/droplet/settings.h"

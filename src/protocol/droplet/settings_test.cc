@@ -9,6 +9,7 @@
 #include <string>
 
 #include "config/config.h"
+#include "config/variables.h"
 #include "protocol/droplet/commands.h"
 
 namespace sluice::droplet {
@@ -79,7 +80,7 @@ TEST(DropletVariables, Port) {
     config::Config config;
     config.listen = {{{number_of(description), {"::", description.port}}}};
     base::Diagnostics diagnostics;
-    apply_droplet_environment(io, config, diagnostics);
+    config::Variables(io, diagnostics).apply_node_port(config.listen.front(), "3000", true);
     EXPECT_EQ(config.listen.front().value.address.port, port) << text.value_or("unset");
     EXPECT_EQ(base::has_errors(diagnostics), !starts) << text.value_or("unset");
   }

@@ -2,12 +2,19 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <unordered_map>
 #include <utility>
 
 #include "base/bounds.h"
 #include "base/units.h"
 #include "policy/text.h"
-#include "protocol/envoy/metadata_file.h"
+#include "protocol/envoy/map_reader.h"
+#include "protocol/envoy/metadata_value.h"
 
 namespace sluice::envoy {
 namespace {
@@ -33,6 +40,116 @@ std::optional<Algorithm> algorithm_named(std::string_view word) {
 bool has_been_told(YamlNode value) {
   const Kind kind = value.is_scalar() ? go_value(value).kind : Kind::null;
   return kind == Kind::number || kind == Kind::unreadable;
+}
+
+// ---- metadata ----
+
+class MetadataReader {
+ public:
+  MetadataReader(size_t& values, size_t values_max, MapReader& reader)
+      : values_(values), values_max_(values_max), reader_(reader) {}
+
+  void add_members(YamlNode map, bool outermost, size_t depth, MetadataMap& to) {
+    // An index of `to`: a search in it for each key would take quadratic time.
+    std::unordered_map<std::string, size_t> places;
+    for (size_t i = 0; i < to.size(); ++i) places.emplace(to[i].first, i);
+    const auto members = reader_.members(map);
+    failed_ = failed_ || !members;
+    if (failed_) return;
+    for (const auto& [key, value, merged_by] : *members) {
+      if (key.is_list() || key.is_map()) {
+        fail(key, "has a key that is not a single value", "write a word");
+        return;
+      }
+      std::string text = outermost ? std::string(key.text()) : go_key_text(key);
+      MetadataValue read = value_of(value, depth + 1);
+      if (failed_) return;
+      const auto [at, added] = places.emplace(text, to.size());
+      if (!added) {
+        to[at->second].second = std::move(read);
+        continue;
+      }
+      to.emplace_back(std::move(text), std::move(read));
+    }
+  }
+
+  bool failed() const { return failed_; }
+
+ private:
+  MetadataValue value_of(YamlNode node, size_t depth) {
+    if (failed_ || !may_have(node, depth)) return {};
+    if (node.is_map()) {
+      MetadataMap map;
+      add_members(node, false, depth, map);
+      return map;
+    }
+    if (!node.is_list()) return scalar(node);
+    MetadataList list;
+    for (YamlNode item = node.first_child(); item && !failed_; item = item.next())
+      list.push_back(value_of(item, depth + 1));
+    return list;
+  }
+
+  MetadataValue scalar(YamlNode node) {
+    const GoValue value = go_value(node);
+    switch (value.kind) {
+      case GoValue::Kind::null:
+        return {};
+      case GoValue::Kind::boolean:
+        return value.boolean;
+      case GoValue::Kind::whole:
+      case GoValue::Kind::number:
+        if (std::isfinite(value.number)) return value.number;
+        fail(node, "has a number that messages cannot hold", "put it into quotes");
+        return {};
+      case GoValue::Kind::text:
+        return std::string(node.text());
+      case GoValue::Kind::unreadable:
+        break;
+    }
+    fail(node, "has a value that is not what its tag says, or is binary", "take the tag out");
+    return {};
+  }
+
+  bool may_have(YamlNode node, size_t depth) {
+    if (depth > metadata_depth_max) {
+      fail(node, "is nested deeper than " + std::to_string(metadata_depth_max) + " lists and maps",
+           "write fewer levels, as clients read no more");
+    } else if (values_ >= values_max_) {
+      if (values_++ == values_max_)  // reported once
+        fail(node, "there are " + std::to_string(values_max_) + " values of metadata, the most",
+             "repeat less by alias");
+      failed_ = true;
+    } else {
+      ++values_;
+      failed_ = failed_ || !reader_.take(node);
+    }
+    return !failed_;
+  }
+
+  void fail(YamlNode node, std::string message, std::string remedy) {
+    if (!failed_) reader_.error("metadata", node, std::move(message), std::move(remedy));
+    failed_ = true;
+  }
+
+  size_t& values_;
+  size_t values_max_;
+  MapReader& reader_;
+  bool failed_ = false;
+};
+
+// Merges the maps that are values of one descriptor's `metadata`, in order: each adds its keys and
+// replaces those that exist. Keys of the outermost map are kept as they are written; keys of maps
+// within it become the texts that Go makes of their YAML values. Null: there are no maps, or an
+// error was reported. Adds the number of values to `values`; more than `values_max` is an error,
+// which is reported once.
+std::shared_ptr<const MetadataMap> read_metadata(std::span<const YamlNode> maps, size_t& values,
+                                                 size_t values_max, MapReader& reader) {
+  MetadataReader read(values, values_max, reader);
+  MetadataMap all;
+  for (const YamlNode map : maps) read.add_members(map, true, 0, all);
+  if (read.failed() || all.empty()) return nullptr;
+  return std::make_shared<const MetadataMap>(std::move(all));
 }
 
 }  // namespace
@@ -76,11 +193,12 @@ struct DescriptorReader::Fields {
 
 // Reports a key that has a meaning only in other places. For a key that sluice has added it is an
 // error: the original never accepted such a key, so no file in use has it there.
-void DescriptorReader::doubt_place(const GoMember& member, Place place) {
+void DescriptorReader::doubt_place(const GoMember& member, MapKind place) {
   const std::string_view word = member.key.text();
-  Place own = Place::file;
+  MapKind own = MapKind::file;
   bool known = false;
-  for (const Place each : {Place::file, Place::descriptor, Place::rate_limit, Place::replaces}) {
+  for (const MapKind each :
+       {MapKind::file, MapKind::descriptor, MapKind::rate_limit, MapKind::replaces}) {
     const auto words = words_of(each);
     if (known || std::find(words.begin(), words.end(), word) == words.end()) continue;
     own = each;
@@ -106,7 +224,7 @@ std::optional<DescriptorReader::File> DescriptorReader::read_file(YamlNode root)
       else if (member.key.text() == "descriptors")
         file.descriptors = member.value;
       else
-        doubt_place(member, Place::file);
+        doubt_place(member, MapKind::file);
     }
   }
   const auto domain = text("domain", file.domain_value);
@@ -170,7 +288,7 @@ std::optional<DescriptorReader::Fields> DescriptorReader::fields_of(YamlNode ite
         maps_.error(word, member.value, "must be a map, and is " + shown(member.value),
                     "write `metadata: {key: value}`");
     } else {
-      doubt_place(member, Place::descriptor);
+      doubt_place(member, MapKind::descriptor);
     }
   }
   return fields;
@@ -196,7 +314,7 @@ bool DescriptorReader::add_rate_limit(YamlNode map, Fields& fields) {
     if (YamlNode* const field = fields.of_limit(member.key.text()))
       *field = member.value;
     else
-      doubt_place(member, Place::rate_limit);
+      doubt_place(member, MapKind::rate_limit);
   }
   return true;
 }
@@ -410,7 +528,7 @@ bool DescriptorReader::read_replaces(const Fields& fields, LimitSetBuilder& buil
       if (member.key.text() == "name")
         name = member.value;
       else
-        doubt_place(member, Place::replaces);
+        doubt_place(member, MapKind::replaces);
     }
     const auto replaced = text("name", name);
     const bool is_own = own && replaced && *replaced == *own;

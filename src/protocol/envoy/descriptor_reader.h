@@ -63,7 +63,7 @@ class DescriptorReader {
   std::optional<std::string> text(std::string_view key, YamlNode value);
   std::optional<bool> flag(std::string_view key, YamlNode value);
   std::optional<uint32_t> count(std::string_view key, YamlNode value);
-  void doubt_place(const GoMember& member, Place place);
+  void doubt_place(const GoMember& member, MapKind place);
   bool is_over_bound(YamlNode item);
 
   uint32_t file_;

@@ -12,7 +12,7 @@
 #include "config/address.h"
 #include "config/screen_text.h"
 #include "protocol/limitd/commands.h"
-#include "protocol/limitd/dialect.h"
+#include "protocol/limitd/rules.h"
 
 namespace sluice::limitd {
 namespace {

@@ -1,7 +1,7 @@
 #include "protocol/limitd/commands.h"
-#include "protocol/limitd/dialect.h"
 #include "protocol/limitd/import.h"
 #include "protocol/limitd/policy_files.h"
+#include "protocol/limitd/rules.h"
 #include "protocol/limitd/session.h"
 #include "protocol/protocol.h"
 

@@ -23,7 +23,7 @@
 #include "disk/owner.h"
 #include "limit/fixed_bucket.h"
 #include "limit/token_bucket.h"
-#include "protocol/limitd/dialect.h"
+#include "protocol/limitd/rules.h"
 #include "protocol/protocol.h"
 
 namespace sluice::limitd {

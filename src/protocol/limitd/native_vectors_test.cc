@@ -11,7 +11,6 @@
 
 #include "policy/read/native.h"
 #include "policy/read/native_text.h"
-#include "protocol/limitd/dialect.h"
 #include "protocol/limitd/policy_files.h"
 #include "protocol/limitd/rules.h"
 #include "tests/support/paths.h"

@@ -13,10 +13,14 @@
 
 #include "base/diagnostic.h"
 #include "base/time.h"
+#include "policy/dialect.h"
 #include "policy/rule_set.h"
 #include "request/space.h"
 
 namespace sluice::limitd {
+
+// How its rules differ from others. Constant; any thread.
+extern const policy::Dialect dialect;
 
 // A setting that is present, with its place.
 template <class T>

@@ -2,7 +2,6 @@
 
 #include <string>
 
-#include "protocol/limitd/dialect.h"
 #include "protocol/limitd/rules.h"
 
 namespace sluice::limitd {

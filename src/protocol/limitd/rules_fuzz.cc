@@ -10,7 +10,6 @@
 
 #include "base/bounds.h"
 #include "limit/decide.h"
-#include "protocol/limitd/dialect.h"
 #include "protocol/limitd/rules.h"
 
 namespace sluice::limitd {

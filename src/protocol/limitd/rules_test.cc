@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "base/bounds.h"
-#include "protocol/limitd/dialect.h"
 #include "protocol/limitd/value.h"
 #include "tests/support/dice.h"
 #include "tests/support/patience.h"

@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "protocol/limitd/dialect.h"
 #include "protocol/limitd/rules.h"
 #include "tests/support/paths.h"
 

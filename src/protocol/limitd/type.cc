@@ -6,7 +6,7 @@
 
 #include "base/bounds.h"
 #include "policy/text.h"
-#include "protocol/limitd/dialect.h"
+#include "protocol/limitd/rules.h"
 #include "protocol/limitd/value.h"
 
 namespace sluice::limitd {
