@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "config/across_slots.h"
-#include "config/check_redis.h"
 #include "config/operations.h"
 #include "config/read_file.h"
+#include "config/redis_settings.h"
 #include "config/review_rules.h"
 #include "config/screen_text.h"
 #include "config/settings.h"

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "config/operations.h"
+#include "config/printed_test.h"
 
 namespace sluice::config::admin_sockets_test {
 namespace {
@@ -51,11 +52,11 @@ TEST(AdminSocket, IsInTheFirstFolderThatCanBeUsed) {
   config.store.path = {"/data", "--data"};
   EXPECT_EQ(admin_socket_paths(config, world.io), (Paths{system, own, "/data" + name}));
   base::Diagnostics diagnostics;
-  set_admin("off", "--admin", {}, config, diagnostics);
+  set(config, "--admin", "off", diagnostics);
   EXPECT_EQ(admin_socket_paths(config, world.io), Paths{});
-  set_admin("/a/b.sock", "--admin", {}, config, diagnostics);
+  set(config, "--admin", "/a/b.sock", diagnostics);
   EXPECT_EQ(admin_socket_paths(config, world.io), Paths{});
-  set_admin("127.0.0.1:1", "--admin", {}, config, diagnostics);
+  set(config, "--admin", "127.0.0.1:1", diagnostics);
   EXPECT_EQ(admin_socket_paths(config, world.io), Paths{});
   EXPECT_TRUE(diagnostics.empty());
 }

@@ -109,8 +109,8 @@ TEST(RedisAccess, FlagsOverrideVariablesWhichOverrideTheFile) {
   EXPECT_EQ(reached(config).password_file, "file");
   EXPECT_TRUE(reached(config).tls);
   Flags flags;
-  flags.redis_username = "w";
-  flags.redis_password_file = "flag";
+  flags.given["--redis-username"] = "w";
+  flags.given["--redis-password-file"] = "flag";
   apply_flags(flags, config, diagnostics);
   EXPECT_EQ(reached(config).username, "w");
   EXPECT_EQ(reached(config).password_file, "flag");
@@ -209,7 +209,7 @@ TEST(Unmatched, TheFlagSetsAllListenersThatSupportIt) {
   Config config;
   base::Diagnostics diagnostics;
   Flags flags;
-  flags.unmatched = "error";
+  flags.given["--unmatched"] = "error";
   apply_flags(flags, config, diagnostics);
   EXPECT_TRUE(diagnostics.empty());
   for (const auto& [listener, origin] : config.listen) {

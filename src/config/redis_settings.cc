@@ -144,10 +144,10 @@ Table redis_table(redis::Options& redis) {
                about("how a request is decided whose counters are in several slots of a cluster: "
                      "slot by slot, or it fails")),
        setting("over_cache", redis.over_cache_bytes, Size{0, base::bounds::table_bytes_max},
-               about("memory in which each server remembers which counters of Envoy's limits are "
-                     "over, and refuses these without Redis")),
+               about("memory in which each server remembers [which counters are "
+                     "over](redis.md#settings), and refuses these without Redis")),
        section("per_second", redis.second, server_table<Second>,
-               about("another Redis, for Envoy's limits of one second",
+               about("another Redis, for [limits of one second](redis.md#settings)",
                      redis.has_second() ? Shown::always : Shown::never),
                nullptr, check_second)});
   return table;

@@ -72,7 +72,7 @@ TEST(RedisClusterSettings, AreNamedByFileVariableOrFlag) {
   EXPECT_EQ(by_variable.config.store.redis->origin, "SLUICE_REDIS_CLUSTER");
 
   World by_flag{""};
-  by_flag.flags.redis_cluster = "a:1";
+  by_flag.flags.given["--redis-cluster"] = "a:1";
   EXPECT_EQ(by_flag.apply(), "");
   EXPECT_TRUE(by_flag.redis().cluster);
   EXPECT_EQ(by_flag.config.store.redis->origin, "--redis-cluster");
@@ -90,7 +90,7 @@ TEST(RedisClusterSettings, FlagsOverrideVariablesWhichOverrideTheFile) {
   EXPECT_EQ(world.redis().deadline, base::milliseconds(70));
 
   World single{"cluster: true, nodes: [\"file:1\"]" + more, {{"SLUICE_REDIS_CLUSTER", "b:1"}}};
-  single.flags.redis = "flag:1";
+  single.flags.given["--redis"] = "flag:1";
   EXPECT_EQ(single.apply(), "");
   EXPECT_FALSE(single.redis().cluster);
   EXPECT_EQ(single.redis().nodes, (Nodes{{"flag", 1}}));
@@ -106,7 +106,7 @@ TEST(RedisClusterSettings, TheFileMayLeaveTheNodesToOthers) {
   const std::string more = "across_slots: settle, deadline_ms: 70";
   World variable{more, {{"SLUICE_REDIS_CLUSTER", "b:1,c:2"}}};
   World flag{more};
-  flag.flags.redis_cluster = "b:1,c:2";
+  flag.flags.given["--redis-cluster"] = "b:1,c:2";
   for (World* world : {&variable, &flag}) {
     EXPECT_EQ(world->apply(), "");
     EXPECT_TRUE(world->redis().cluster);
@@ -132,7 +132,7 @@ TEST(RedisClusterSettings, ReportInvalidSettings) {
   World empty{"", {{"SLUICE_REDIS_CLUSTER", ","}}};
   EXPECT_TRUE(has(empty.apply(), "SLUICE_REDIS_CLUSTER"));
   World flag{""};
-  flag.flags.redis_cluster = "a:b";
+  flag.flags.given["--redis-cluster"] = "a:b";
   EXPECT_TRUE(has(flag.apply(), "error: --redis-cluster: `a:b` is not an address of a Redis"));
   World database{"nodes: [\"a:1\"], database: 2", {{"SLUICE_REDIS_CLUSTER", "b:1"}}};
   EXPECT_TRUE(has(database.apply(), "SLUICE_REDIS_CLUSTER: Redis Cluster has no database 2"));
@@ -168,11 +168,13 @@ TEST(RedisSentinelSettings, ApplyToTheSecondRedisAsWell) {
 }
 
 TEST(RedisSentinelSettings, ReportInvalidSettings) {
-  for (const char* incomplete :
-       {"sentinel: { master: m }", "sentinel: { nodes: [\"s:1\"] }",
-        "sentinel: { master: m, nodes: [] }", "sentinel: { master: \"\", nodes: [\"s:1\"] }"})
+  for (const char* incomplete : {"sentinel: { master: m }", "sentinel: { nodes: [\"s:1\"] }"})
     EXPECT_TRUE(has(problem(incomplete), "names no primary, or no sentinels; write `sentinel: {"))
         << incomplete << ": " << problem(incomplete);
+  EXPECT_TRUE(has(problem("sentinel: { master: m, nodes: [] }"),
+                  "nodes: must be a list with at least one entry"));
+  EXPECT_TRUE(has(problem("sentinel: { master: \"\", nodes: [\"s:1\"] }"),
+                  "master: has no value; write one value, or take the key out"));
   for (const char* both : {"sentinel: { master: m, nodes: [\"s:1\"] }, nodes: [\"a:1\"]",
                            "nodes: [\"a:1\"], sentinel: { master: m, nodes: [\"s:1\"] }",
                            "sentinel: { master: m, nodes: [\"s:1\"] }, cluster: true"})

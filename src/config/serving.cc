@@ -1,26 +1,48 @@
 #include "config/serving.h"
 
 #include <malloc.h>
+#include <spdlog/logger.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
+#include <cstddef>
 #include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
 
 #include "admin/backup_socket.h"
 #include "base/bounds.h"
 #include "base/clock.h"
+#include "base/diagnostic.h"
+#include "base/hash.h"
 #include "base/machine.h"
-#include "base/notify.h"
 #include "base/printable.h"
+#include "base/result.h"
 #include "base/signals.h"
+#include "config/address.h"
 #include "config/admin_sockets.h"
 #include "config/candidate.h"
-#include "config/open_store.h"
+#include "config/config.h"
 #include "config/operations.h"
 #include "config/settings.h"
+#include "disk/layout.h"
+#include "durable/durable_store.h"
 #include "log/log.h"
-#include "log/log_file.h"
+#include "metrics/page.h"
+#include "protocol/store_tools.h"
+#include "redis/redis_store.h"
+#include "request/space.h"
+#include "store/embedded_store.h"
+#include "store/metadata_store.h"
+#include "store/store.h"
 
 namespace sluice::config {
 namespace {
@@ -112,6 +134,140 @@ void warn_of_idle(const Config& config, const policy::RuleSet& rules,
       break;
     }
   }
+}
+
+// Tells the service manager (systemd, Type=notify) how this process is doing: "READY=1",
+// "STOPPING=1". Nothing happens without NOTIFY_SOCKET, or if no process listens.
+void notify_manager(std::string_view state) {
+  const char* const path = std::getenv("NOTIFY_SOCKET");
+  sockaddr_un address{};
+  if (path == nullptr || (path[0] != '/' && path[0] != '@')) return;
+  const size_t size = std::strlen(path);
+  if (size >= sizeof address.sun_path) return;
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path, size);
+  if (path[0] == '@') address.sun_path[0] = '\0';  // an abstract one
+  const int fd = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return;
+  [[maybe_unused]] const auto n =
+      ::sendto(fd, state.data(), state.size(), MSG_NOSIGNAL | MSG_DONTWAIT,
+               reinterpret_cast<const sockaddr*>(&address),
+               static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + size));
+  ::close(fd);
+}
+
+// ---- The store that the settings describe ----
+
+struct OpenedStore {
+  std::unique_ptr<store::Store> store;  // null: it failed, see `problem`
+  std::string problem;
+  // Makes a copy while the store is in use (admin/backup_socket.h); empty: it cannot be copied.
+  std::function<base::Done(const std::string& target)> backup;
+  store::MetadataStore* metadata = nullptr;  // for overrides; lives as long as the store
+  const metrics::Source* metrics = nullptr;  // the store's; lives as long as the store
+  base::Diagnostics diagnostics;             // warnings
+  std::string location;  // for the banner: the place of the counters, and when they are forgotten
+};
+
+// The life of keys in Redis that must not expire: every key there gets one.
+constexpr base::Duration redis_forever = base::seconds(int64_t{100} * 365 * 86'400);
+
+std::string location_of(const StoreSettings& settings) {
+  std::string text = base::printable(settings.path.value) + ", ";
+  if (settings.effective_durability() == Durability::always)
+    text += "committed before they are answered";
+  else
+    text += "committed every " + std::to_string(settings.interval.value.us / 1000) + " ms";
+  return text + (settings.fsync.value ? ", and synced" : "");
+}
+
+// Warns if the folder has counters that the settings do not use, which may be a mistake in them.
+void warn_of_unread(const StoreSettings& settings, base::Diagnostics& diagnostics) {
+  const std::string& dir = settings.path.value;
+  if (dir.empty() || disk::look(dir).condition == disk::Condition::absent) return;
+  base::Diagnostic d;
+  d.severity = base::Diagnostic::Severity::warning;
+  d.subject = settings.durability.origin;
+  d.message = "`" + base::printable(dir) +
+              "` holds counters of an earlier start; with durability none they are neither read "
+              "nor written, and every limit begins again";
+  d.remedy = "set durability to interval or always to use them, or name no folder";
+  diagnostics.push_back(std::move(d));
+}
+
+OpenedStore open_redis(const StoreSettings& settings, base::Duration cleanup,
+                       request::Spaces& spaces, std::shared_ptr<spdlog::logger> log) {
+  OpenedStore opened;
+  redis::Options options = settings.redis_options();
+  if (!read_redis_passwords(options, opened.diagnostics)) {
+    opened.problem = "the password of the Redis cannot be read";
+    return opened;
+  }
+  const redis::Sentinels& sentinel = options.sentinel;
+  std::string head = options.cluster ? "Redis Cluster at " : "Redis at ";
+  if (!sentinel.master.empty())
+    head = "Redis, primary `" + base::printable(sentinel.master) + "` of the sentinels at ";
+  for (const redis::Node& node : sentinel.master.empty() ? options.nodes : sentinel.nodes)
+    opened.location +=
+        (opened.location.empty() ? head : ", ") + format_address(node.host, node.port);
+  if (options.database != 0) opened.location += ", database " + std::to_string(options.database);
+  options.kept_fresh_for = cleanup.us > 0 ? cleanup : redis_forever;
+  options.local_bytes = settings.table_bytes();
+  auto store = redis::RedisStore::open(std::move(options), spaces, std::move(log));
+  if (!store) {
+    opened.problem = std::move(store).problem().text;
+    return opened;
+  }
+  opened.metrics = store->get();
+  opened.metadata = &(*store)->metadata();
+  opened.store = *std::move(store);
+  return opened;
+}
+
+// `cleanup`: the interval at which full counters are forgotten whose limits come with requests; 0:
+// never. `spaces` and `clock` outlive the store.
+OpenedStore open_store(const StoreSettings& settings, base::Duration cleanup,
+                       request::Spaces& spaces, base::Clock& clock,
+                       std::shared_ptr<spdlog::logger> log) {
+  if (settings.redis) return open_redis(settings, cleanup, spaces, std::move(log));
+  OpenedStore opened;
+  auto table = store::EmbeddedStore::open(settings.memory_bytes.value, base::Hash(), spaces);
+  if (!table) {
+    opened.problem = "the system does not give the address space for " +
+                     std::to_string(settings.memory_bytes.value) +
+                     " bytes of counters; lower --memory, or raise ulimit -v";
+    return opened;
+  }
+  const Durability durability = settings.effective_durability();
+  if (durability == Durability::none) {
+    warn_of_unread(settings, opened.diagnostics);
+    opened.store = std::move(table);
+    opened.location = "memory, forgotten at exit, not shared";
+    return opened;
+  }
+  for (const protocol::Description* protocol : protocol::all())
+    if (protocol->store != nullptr && protocol->store->check_folder != nullptr)
+      protocol->store->check_folder(settings.path.value, settings.path.origin, opened.diagnostics);
+  const durable::DurableOptions options{.path = settings.path.value,
+                                        .durability = durability == Durability::always
+                                                          ? durable::Durability::always
+                                                          : durable::Durability::interval,
+                                        .interval = settings.interval.value,
+                                        .sync = settings.fsync.value};
+  auto durable = durable::DurableStore::open(
+      options, std::move(table), spaces, [&clock] { return clock.earliest_now(); }, std::move(log));
+  if (!durable) {
+    opened.problem = std::move(durable).problem().text;
+    return opened;
+  }
+  opened.backup = [store = durable->get()](const std::string& target) {
+    return store->backup(target);
+  };
+  opened.metadata = (*durable)->metadata();
+  opened.metrics = durable->get();
+  opened.store = *std::move(durable);
+  opened.location = location_of(settings);
+  return opened;
 }
 
 }  // namespace
@@ -232,7 +388,7 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
           ->warn("commands for the admin port will not find this server by themselves: {}",
                  path.problem().text);
   }
-  options.on_stop = [] { base::notify_manager("STOPPING=1"); };
+  options.on_stop = [] { notify_manager("STOPPING=1"); };
   if (!set_up_admin(config, options.admin, io)) return exit_failure;
   if (opened.metrics != nullptr) options.sources.push_back(opened.metrics);
   if (file) options.reopen_log = [file] { file->reopen(); };
@@ -242,7 +398,7 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
     return exit_failure;
   }
   announce(announcement, server, opened.location, config, io);
-  base::notify_manager("READY=1");
+  notify_manager("READY=1");
   const bool all_told = server.run();
   const int status = opened.store->close() && all_told ? exit_ok : exit_failure;
   if (!server.is_held_up()) return status;

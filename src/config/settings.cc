@@ -330,7 +330,8 @@ Table listener_table(Listener& listener, std::string& address) {
       [&listener](const Written& written) {
         return set_protocol(written.text, written.place, listener, written.diagnostics);
       },
-      {.help = "what is spoken there"}, [&listener] { return std::string(name_of(listener)); });
+      {.help = "what is spoken there", .required = true},
+      [&listener] { return std::string(name_of(listener)); });
   protocol.values = "a protocol, `admin`";
   Entry where = own_setting(
       "address",
@@ -338,7 +339,7 @@ Table listener_table(Listener& listener, std::string& address) {
         address = written.text;
         return true;
       },
-      {.help = "without a port the protocol's own"},
+      {.help = "without a port the protocol's own", .required = true},
       [&listener] { return HostPort{0}.text(listener.address); });
   where.values = "HOST:PORT";
   About unmatched = changed(
@@ -426,12 +427,26 @@ std::vector<std::string> changed_settings(const Config& a, const Config& b) {
     return values_of(table_of(config));
   };
   const Texts before = values(a), after = values(b);
+  // A map that only one of them has is named alone: "store.redis".
+  const auto outermost = [](const std::string& path, const Texts& others) {
+    size_t end = path.find('.');
+    for (; end != path.npos; end = path.find('.', end + 1)) {
+      const auto at = others.lower_bound(path.substr(0, end + 1));
+      if (at == others.end() || !at->first.starts_with(path.substr(0, end + 1))) break;
+    }
+    return path.substr(0, end);
+  };
   std::vector<std::string> changed;
+  const auto add = [&](std::string path) {
+    if (changed.empty() || changed.back() != path) changed.push_back(std::move(path));
+  };
   for (const auto& [path, text] : before)
-    if (const auto at = after.find(path); at == after.end() || at->second != text)
-      changed.push_back(path);
+    if (const auto at = after.find(path); at == after.end())
+      add(outermost(path, after));
+    else if (at->second != text)
+      add(path);
   for (const auto& [path, text] : after)
-    if (!before.contains(path)) changed.push_back(path);
+    if (!before.contains(path)) add(outermost(path, before));
   return changed;
 }
 

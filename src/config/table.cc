@@ -11,7 +11,8 @@ namespace {
 
 bool is_shown(const Entry& entry, const Texts& usual) {
   if (entry.key.empty() || entry.about.shown == Shown::never) return false;
-  if (entry.parts || entry.print) return true;
+  if (entry.print) return true;
+  if (entry.parts) return !print_table(entry.parts(), usual_of(entry)).empty();
   const std::string text = entry.text ? entry.text() : "";
   if (text.empty() || (entry.about.secret && text == "\"\"")) return false;
   if (entry.about.shown == Shown::always && !entry.about.secret) return true;
@@ -92,6 +93,14 @@ bool set_entry(const Entry& entry, std::string_view text, const std::string& nam
                      .diagnostics = diagnostics});
 }
 
+namespace {
+
+std::string shown_key(const Entry& entry) {
+  return entry.is_name ? in_quotes(entry.key) : std::string(entry.key);
+}
+
+}  // namespace
+
 std::string line_with_origin(std::string text, std::string origin) {
   constexpr size_t column = 56;
   // The comment must not contain a line end, which a file's name may have.
@@ -110,7 +119,7 @@ std::string text_of(const Table& table, const Texts& usual) {
                              : entry.parts      ? text_of(entry.parts(), usual_of(entry))
                                                 : entry.text();
     if (text.empty()) continue;
-    out.append(out.empty() ? "" : ", ").append(entry.key).append(": ").append(text);
+    out.append(out.empty() ? "" : ", ").append(shown_key(entry)).append(": ").append(text);
   }
   return out.empty() ? out : "{ " + out + " }";
 }
@@ -120,7 +129,7 @@ std::string print_table(const Table& table, const Texts& usual, const std::strin
   for (const Entry& entry : table) {
     if (!is_shown(entry, usual)) continue;
     const auto line = [&](const std::string& text, const std::string* origin) {
-      const std::string whole = indent + std::string(entry.key) + ":" + text;
+      const std::string whole = indent + shown_key(entry) + ":" + text;
       out += origin == nullptr ? whole + "\n" : line_with_origin(whole, *origin);
     };
     if (entry.about.secret) {
@@ -136,7 +145,7 @@ std::string print_table(const Table& table, const Texts& usual, const std::strin
         if (is_shown(part, usual_parts) && ++shown == 1) only = &part;
       if (entry.on_one_line || shown == 1) {
         if (const std::string text = text_of(parts, usual_parts); !text.empty())
-          line(" " + text, entry.origin != nullptr ? entry.origin : only->origin);
+          line(" " + text, shown == 1 && only->origin != nullptr ? only->origin : entry.origin);
       } else if (shown > 0) {
         line("", entry.origin);
         out += print_table(parts, usual_parts, indent + "  ");
@@ -189,24 +198,33 @@ void each_outside(const Table& table, const std::function<void(const Entry&)>& v
 
 namespace {
 
-void add_rows(const Table& table, const std::string& prefix, std::string& rows) {
-  for (const Entry& entry : table) {
-    if (!entry.gone.empty()) continue;
-    const std::string path = prefix + std::string(entry.key) + std::string(entry.each);
-    if (!entry.key.empty() && !entry.values.empty()) {
-      std::string usual = entry.text && !entry.about.secret ? entry.text() : "";
-      if (usual == "\"\"" || usual == "[]") usual.clear();
+// Rows of the entries that a file may have, and of those that are only flags and variables.
+struct Rows {
+  std::string keys, others;
+
+  void add(const Table& table, const std::string& prefix) {
+    for (const Entry& entry : table) {
+      if (!entry.gone.empty()) continue;
       std::string outside, help(entry.about.help);
       for (const std::string_view name : {entry.about.flag, entry.about.variable})
         if (!name.empty()) outside += (outside.empty() ? "`" : ", `") + std::string(name) + "`";
       std::replace(help.begin(), help.end(), '\n', ' ');
-      rows += "| `" + path + "` | " + entry.values + " | " +
-              (usual.empty() ? "" : "`" + usual + "`") + " | " + outside + " | " + help + " |\n";
+      if (entry.key.empty()) {
+        others += "| " + outside + " | " + help + " |\n";
+        continue;
+      }
+      const std::string path = prefix + std::string(entry.key) + std::string(entry.each);
+      if (!entry.values.empty()) {
+        std::string usual =
+            entry.text && !entry.about.secret && !entry.about.required ? entry.text() : "";
+        if (usual == "\"\"" || usual == "[]") usual.clear();
+        keys += "| `" + path + "` | " + entry.values + " | " +
+                (usual.empty() ? "" : "`" + usual + "`") + " | " + outside + " | " + help + " |\n";
+      }
+      if (entry.visit_usual) entry.visit_usual([&](const Table& parts) { add(parts, path + "."); });
     }
-    if (entry.visit_usual)
-      entry.visit_usual([&](const Table& parts) { add_rows(parts, path + ".", rows); });
   }
-}
+};
 
 // Do the words differ in one place alone, by two letters at most?
 bool is_slip(std::string_view a, std::string_view b) {
@@ -222,16 +240,18 @@ bool is_slip(std::string_view a, std::string_view b) {
 std::string settings_page(const Table& table) {
   constexpr const char* head =
       "| key | values | default | flag, variable | meaning |\n|---|---|---|---|---|\n";
-  std::string first, rest;
+  std::string first, rest, others;
   for (const Entry& entry : table) {
-    std::string rows;
-    add_rows({entry}, "", rows);
-    if (entry.visit_usual && !rows.empty())
-      rest += "\n## " + std::string(entry.key) + "\n\n" + head + rows;
+    Rows rows;
+    rows.add({entry}, "");
+    others += rows.others;
+    if (entry.visit_usual && !rows.keys.empty())
+      rest += "\n## " + std::string(entry.key) + "\n\n" + head + rows.keys;
     else
-      first += rows;
+      first += rows.keys;
   }
-  return head + first + rest;
+  return head + first + rest +
+         "\n## Flags and variables alone\n\n| flag, variable | meaning |\n|---|---|\n" + others;
 }
 
 void warn_of_near(const CommandIo& io, const std::vector<std::string_view>& known,
@@ -305,10 +325,11 @@ bool Length::read(const Written& written, base::Duration& to) const {
     to = *length;
     return true;
   }
-  return written.wrong_text("is not a length of time it may be",
-                            "write one from `" + in_one_unit(least) + "` to `" + in_one_unit(most) +
-                                "`" + (none ? ", or 0 for none" : "") +
-                                (example.empty() ? "" : ", as in `" + std::string(example) + "`"));
+  return written.wrong_text("is not a length of time from " + base::spell_duration(least) + " to " +
+                                base::spell_duration(most),
+                            "write a number and a unit, as in `" +
+                                std::string(example.empty() ? "30s" : example) + "`" +
+                                (none ? ", or 0 for none" : ""));
 }
 
 std::string Length::text(base::Duration value) const {
@@ -316,7 +337,8 @@ std::string Length::text(base::Duration value) const {
 }
 
 std::string Length::values() const {
-  return "`" + in_one_unit(least) + "` to `" + in_one_unit(most) + "`" + (none ? ", 0" : "");
+  return "`" + base::spell_duration(least) + "` to `" + base::spell_duration(most) + "`" +
+         (none ? ", 0" : "");
 }
 
 bool Truth::read(const Written& written, bool& to) const {
@@ -331,6 +353,8 @@ std::string Text::text(const std::string& value) const {
 }
 
 bool Path::read(const Written& written, std::string& to) const {
+  if (written.text.empty())
+    return written.wrong("names no path", "write one, as in `/var/lib/sluice`");
   to = written.reader == nullptr ? written.text : written.reader->beside_file(written.text);
   return true;
 }
@@ -365,7 +389,9 @@ bool read_word(const Written& written, const std::vector<std::string_view>& word
   const auto at = std::find(words.begin(), words.end(), written.text);
   to = static_cast<size_t>(at - words.begin());
   if (at != words.end()) return true;
-  const auto near = base::nearest_word(written.text, words);
+  // A number is not a slip of another.
+  const bool is_number = !written.text.empty() && written.text[0] >= '0' && written.text[0] <= '9';
+  const auto near = is_number ? "" : base::nearest_word(written.text, words);
   return written.wrong_text(
       what.empty() ? "is not one of " + list_words(words, false) : "is not " + std::string(what),
       !near.empty()     ? "did you mean `" + std::string(near) + "`?"

@@ -96,6 +96,7 @@ struct About {
   Shown shown = Shown::always;
   bool secret = false;    // never printed
   bool reloaded = false;  // a reload applies it
+  bool required = false;  // it has no default
 };
 
 struct Entry;
@@ -121,6 +122,7 @@ struct Entry {
   std::string_view each = {};  // "[]", ".NAME": it is a list of such maps, or has names for them
   bool all_shown = false;      // values by default too
   bool on_one_line = false;    // `{ a: 1, b: 2 }`, else a line for each
+  bool is_name = false;        // the key is a name that people chose: it is printed in quotes
   std::string_view gone = {};  // it was a setting once: what to do
 };
 

@@ -110,14 +110,14 @@ Table user_table(ConfiguredUser& user) {
   Entry digest = own_setting(
       "sha256",
       [&user](const Written& written) {
-        const auto digest = read_digest(written.text);
-        if (!digest)
+        const auto bytes = read_digest(written.text);
+        if (!bytes)
           return written.wrong("is not the SHA-256 of a token, in 64 hexadecimal digits",
                                "make a token and its line with `sluice token NAME`");
-        user.user.token_digest = *digest;
+        user.user.token_digest = *bytes;
         return true;
       },
-      {.help = "of the token, as `sluice token NAME` prints it"},
+      {.help = "of the token, as `sluice token NAME` prints it", .required = true},
       [&user] { return user.token_file.empty() ? "\"not shown\"" : ""; });
   digest.values = "64 hexadecimal digits";
   return {

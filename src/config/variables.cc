@@ -23,7 +23,11 @@ std::string help_of(std::span<const VariableHelp> all) {
   std::string text;
   for (const auto& [names, help] : all) {
     std::string line = "  " + std::string(names);
-    line.resize(std::max(column, line.size() + 3), ' ');
+    constexpr size_t names_max = 40;  // behind longer ones the help begins on a line of its own
+    if (line.size() > names_max)
+      line += "\n" + std::string(column, ' ');
+    else
+      line.resize(std::max(column, line.size() + 3), ' ');
     for (const char c : help) {
       line += c;
       if (c == '\n') line.append(column, ' ');

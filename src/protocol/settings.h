@@ -35,11 +35,11 @@ class Settings {
   virtual std::vector<config::Entry> table() = 0;
   // A line for `check` and for the start, about what clients of the protocol may not expect with
   // these settings; empty: there is none. Called after all sources were read.
-  virtual std::string note(const config::Config& config) const;
+  virtual std::string note(const config::Config&) const { return {}; }
   // Puts the settings into the server's options. `self`: the protocol's number.
   virtual void add_to(server::Options& options, Protocol self) const = 0;
   // Reports settings that do not fit other settings; called after all sources were read.
-  virtual void check(const config::Config& config, base::Diagnostics& diagnostics) const;
+  virtual void check(const config::Config&, base::Diagnostics&) const {}
 
   std::string origin = "default";  // of the section
 

@@ -8,7 +8,6 @@
 
 #include "policy/read/native.h"
 #include "policy/read/native_text.h"
-#include "protocol/divvy/dialect.h"
 #include "protocol/divvy/policy_files.h"
 #include "protocol/divvy/rules.h"
 #include "protocol/protocol.h"

@@ -366,7 +366,7 @@ TEST(Reload, WarnsOfChangesThatNeedARestart) {
   Process& process = server.process();
   const std::string what = " was changed since the start, and a reload does not apply it";
   EXPECT_TRUE(process.says("sluice.yaml: warning: workers:" + what)) << process.err();
-  EXPECT_TRUE(process.says("sluice.yaml: warning: store:" + what));
+  EXPECT_TRUE(process.says("sluice.yaml: warning: store.memory:" + what));
   EXPECT_EQ(process.err().find("warning: listen:"), std::string::npos);
   EXPECT_TRUE(grants(server.client().ask("HIT k=b"), 5));
 }

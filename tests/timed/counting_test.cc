@@ -9,7 +9,6 @@
 #include <iostream>
 
 #include "admin/server_stats.h"
-#include "protocol/divvy/dialect.h"
 #include "protocol/divvy/rules.h"
 #include "request/space.h"
 #include "tests/support/patience.h"

@@ -8,7 +8,6 @@
 
 #include "policy/read/native.h"
 #include "policy/read/native_review.h"
-#include "protocol/divvy/dialect.h"
 #include "protocol/divvy/rules.h"
 #include "request/space.h"
 #include "tests/support/named_rules.h"

@@ -15,7 +15,6 @@
 
 #include "admin/server_stats.h"
 #include "engine/top_keys.h"
-#include "protocol/divvy/dialect.h"
 #include "protocol/divvy/rules.h"
 #include "request/space.h"
 #include "tests/support/patience.h"

@@ -1,7 +1,7 @@
 #include "protocol/divvy/commands.h"
-#include "protocol/divvy/dialect.h"
 #include "protocol/divvy/metrics.h"
 #include "protocol/divvy/policy_files.h"
+#include "protocol/divvy/rules.h"
 #include "protocol/divvy/session.h"
 #include "protocol/divvy/settings.h"
 #include "protocol/protocol.h"

@@ -54,15 +54,14 @@ void apply_redis(config::Variables& variables, config::Config& config) {
     variables.complain("REDIS_HOST", "`" + *host + "` is not a host alone",
                        "set it to the host, and REDIS_PORT to the port");
   if (!host && !port && !is_cluster) return;
-  uint16_t number = 0;
-  if (port)
-    number =
-        port_of(variables, "REDIS_PORT", *port, "set it to 1 to 65535, or unset it").value_or(1);
-  if (port && number == 0)
+  std::optional<uint16_t> number;
+  if (port) number = port_of(variables, "REDIS_PORT", *port, "set it to 1 to 65535, or unset it");
+  if (number == 0)
     variables.warn("REDIS_PORT", "`" + *port + "` is not a port, so it is 6379, as in Divvy",
                    "set it to 1 to 65535, or unset it");
   config::Setting<redis::Options> redis;
-  redis.value.nodes = {{host.value_or("localhost"), number == 0 ? redis::default_port : number}};
+  redis.value.nodes = {
+      {host.value_or("localhost"), number.value_or(0) == 0 ? redis::default_port : *number}};
   redis.value.cluster = is_cluster;
   redis.origin = host ? "REDIS_HOST" : port ? "REDIS_PORT" : "REDIS_CLUSTER";
   config.store.redis = std::move(redis);
@@ -83,7 +82,7 @@ void apply_statsd(config::Variables& variables, DivvySettings& settings) {
                          variables.text("STATSD_USE_TCP").has_value()};
     settings.statsd_origin = "STATSD_HOST";
   } else if (host || port) {
-    variables.warn(host ? "STATSD_PORT" : "STATSD_HOST",
+    variables.warn(host ? "STATSD_HOST" : "STATSD_PORT",
                    "stands alone, so nothing is sent to statsd",
                    "set STATSD_HOST and STATSD_PORT, or neither");
   } else {
@@ -105,7 +104,7 @@ void apply_page(config::Variables& variables, DivvySettings& settings) {
       settings.page = {{"::", *number}, *path};
     settings.page_origin = "HTTP_SERVICE_PORT";
   } else if (path || service) {
-    variables.warn(path ? "HTTP_SERVICE_PORT" : "PROMETHEUS_METRICS_PATH",
+    variables.warn(path ? "PROMETHEUS_METRICS_PATH" : "HTTP_SERVICE_PORT",
                    "stands alone, so no page of metrics is served",
                    "Only found one of HTTP_SERVICE_PORT / PROMETHEUS_METRICS_PATH. Check your "
                    "environment.");

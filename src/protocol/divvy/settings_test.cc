@@ -8,6 +8,8 @@
 #include <sstream>
 
 #include "config/settings.h"
+#include "protocol/divvy/commands.h"
+#include "protocol/divvy/environment.h"
 
 namespace sluice::divvy {
 namespace {
@@ -29,7 +31,8 @@ struct World {
   // Reads the variables into `config`; returns what is wrong with them, "" if nothing.
   std::string divvy(config::Config& config) {
     base::Diagnostics diagnostics;
-    settings_in(config).apply_environment(io, diagnostics);
+    config.listen = {{{number_of(description), {"::", description.port}}}};
+    apply_divvy_environment(io, config, diagnostics);
     std::string text;
     for (const auto& d : diagnostics) text += base::to_string(d) + "\n";
     return text;
@@ -89,10 +92,10 @@ TEST(DivvySettings, TheFileConfiguresTheSameAndReadsBack) {
   config::Config again;
   config::read_config(printed, "/sluice.yaml", again, diagnostics);
   ASSERT_TRUE(diagnostics.empty()) << printed;
-  EXPECT_TRUE(config::same_lines(settings_in(config).lines(), settings_in(again).lines()))
-      << printed;
-  settings_in(again).statsd->value.prefix = "other";
-  EXPECT_FALSE(config::same_lines(settings_in(config).lines(), settings_in(again).lines()));
+  using Changed = std::vector<std::string>;
+  EXPECT_EQ(config::changed_settings(config, again), Changed{}) << printed;
+  settings_in(again).statsd->prefix = "other";
+  EXPECT_EQ(config::changed_settings(config, again), Changed{"divvy.statsd.prefix"});
 }
 
 }  // namespace

@@ -335,6 +335,7 @@ void apply_service_environment(const config::CommandIo& io, config::Config& conf
   apply_addresses(variables, config);
   auto& settings =
       static_cast<EnvoySettings&>(config.settings_of(protocol::number_of(description)));
+  settings.origin = "environment";
   apply_responses(variables, settings.options);
   apply_service(variables, settings.options);
   apply_debug_port(variables, settings.options, config);

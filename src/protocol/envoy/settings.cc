@@ -124,8 +124,9 @@ std::vector<config::Entry> EnvoySettings::table() {
       setting("connection_grace", options.connection_grace, Age{},
               changed("how long calls under way may then take")),
       setting("debug_port", options.debug_port, config::Number{1, UINT16_MAX},
-              changed("the port of a listener that serves only `/rlconfig`, the limits as "
-                      "lines")),
+              {.help = "the port of a listener that serves only `/rlconfig`, the limits as lines",
+               .shown = config::Shown::changed,
+               .required = true}),
       metrics_entry(metrics)};
 }
 

@@ -4,19 +4,24 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <fstream>
 #include <initializer_list>
 #include <map>
 #include <optional>
+#include <regex>
 #include <sstream>
 #include <string>
 #include <string_view>
 
 #include "config/address.h"
 #include "config/config.h"
+#include "config/printed_test.h"
 #include "protocol/envoy/commands.h"
 #include "protocol/envoy/environment.h"
 #include "protocol/envoy/words.h"
 #include "protocol/protocol.h"
+#include "tests/support/paths.h"
 
 namespace sluice::envoy::variables_test {
 namespace {
@@ -31,7 +36,7 @@ std::string text_of(const config::Config& config) {
     const config::Address& address = config.listen[i].value.address;
     add(names[i] + config::format_address(address.host, address.port));
   }
-  add(config.settings_of(number_of(description)).lines().front().first);
+  add(config::printed_line(config, "envoy"));
   if (const auto& redis = config.store.redis) {
     const redis::Options& its = redis->value;
     add("redis");
@@ -417,6 +422,25 @@ TEST(EnvoyVariables, PlaceTheLimits) {
   EXPECT_EQ(read({}).files.rules.life_jitter_s, 300u);
   EXPECT_EQ(read({{"CACHE_KEY_PREFIX", ""}}).files.rules.key_prefix, "");
   EXPECT_EQ(read({{"CACHE_KEY_PREFIX", "0"}}).files.rules.key_prefix, "0");
+}
+
+// The page names only variables that are read here.
+TEST(EnvoyVariables, AreThoseOfThePage) {
+  std::ifstream page(tests::source_path("docs/envoy.md"));
+  const std::vector<std::string_view> known = variable_names();
+  const std::regex name("`([A-Z][A-Z_]+)`");
+  size_t found = 0;
+  bool here = false;
+  for (std::string line; std::getline(page, line);) {
+    if (line.starts_with("## ")) here = line == "## Settings";
+    if (!here || !line.starts_with("| ")) continue;
+    for (std::sregex_iterator at(line.begin(), line.end(), name), end; at != end; ++at, ++found)
+      EXPECT_NE(std::ranges::find(known, std::string_view((*at)[1].first.base(),
+                                                          static_cast<size_t>((*at)[1].length()))),
+                known.end())
+          << line;
+  }
+  EXPECT_GT(found, 15u);
 }
 
 }  // namespace

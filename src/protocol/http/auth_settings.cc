@@ -174,8 +174,10 @@ bool read_secret_file(const Written& written, std::string& to) {
 }
 
 std::vector<config::Entry> from_table(ProxyFields& from) {
-  const config::About shown{.shown = Shown::changed};
-  config::Entry host = setting("host", from.host, FieldName{}, shown);
+  const auto about = [](std::string_view help) {
+    return config::About{.help = help, .shown = Shown::changed};
+  };
+  config::Entry host = setting("host", from.host, FieldName{}, about("the field with the host"));
   // HTTP/2 has no field Host; the session knows the host of either version's request.
   host.read = [&from](const Written& written) {
     if (!FieldName::read(written, from.host)) return false;
@@ -186,10 +188,14 @@ std::vector<config::Entry> from_table(ProxyFields& from) {
   host.text = [&from] {
     return config::in_quotes(from.host_may_be_own && from.host.empty() ? "host" : from.host);
   };
-  return {setting("method", from.method, FieldName{}, shown),
-          setting("uri", from.uri, FieldName{}, shown), std::move(host),
-          setting("scheme", from.scheme, FieldName{}, shown),
-          setting("ip", from.ip, FieldName{}, shown)};
+  return {
+      setting("method", from.method, FieldName{}, about("the field with the method")),
+      setting("uri", from.uri, FieldName{}, about("the field with the URI; it must be said")),
+      std::move(host),
+      setting("scheme", from.scheme, FieldName{}, about("the field with the scheme")),
+      setting("ip", from.ip, FieldName{},
+              about("the field with the client's address; it must be said. `x-forwarded-for` is "
+                    "read as a list, `forwarded` as RFC 7239"))};
 }
 
 bool check_from(const Written&, const GivenKeys&, ProxyFields& from) {
@@ -214,8 +220,9 @@ std::vector<config::Entry> profile_table(AuthProfile& profile) {
   return {
       setting("proxy", profile.proxy,
               config::choice<Proxy>(proxy_names, "a proxy that is known here", proxies),
-              always("[which fields are read](proxies.md#which-header-fields-sluice-reads); it "
-                     "must be said, because no default would be safe")),
+              {.help = "[which fields are read](proxies.md#which-header-fields-sluice-reads); it "
+                       "must be said, because no default would be safe",
+               .required = true}),
       section("from", profile.fields, from_table,
               {.help = "of `custom`: [names of fields](proxies.md#other-proxies)",
                .shown = profile.proxy == Proxy::custom ? Shown::always : Shown::never},
@@ -363,8 +370,10 @@ std::vector<config::Entry> auth_table(AuthOptions& options) {
   profiles.read = [&options](const Written& written) { return read_profiles(written, options); };
   profiles.parts = [&options] {
     config::Table all;
-    for (auto& [name, profile] : options.profiles)
+    for (auto& [name, profile] : options.profiles) {
       all.push_back(section(name, profile, profile_table));
+      all.back().is_name = true;
+    }
     return all;
   };
   profiles.visit_usual = [](const auto& visit) {

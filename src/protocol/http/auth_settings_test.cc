@@ -16,7 +16,7 @@
 
 #include "base/bounds.h"
 #include "base/diagnostic.h"
-#include "config/file_reader.h"
+#include "config/table.h"
 #include "policy/read/yaml_tree.h"
 #include "tests/support/dice.h"
 
@@ -25,16 +25,22 @@ namespace {
 
 using tests::Dice;
 
+// "{ profiles: { ... } }", as --print-config shows the section; empty: it does not.
+std::string auth_text(AuthOptions& options) {
+  const config::Entry entry = auth_entry(options);
+  return config::text_of(entry.parts(), config::usual_of(entry));
+}
+
 // Reads a section `auth` into `to`, which gets the defaults first; returns what is wrong with it,
 // "" if nothing.
 std::string problems(const std::string& section, AuthOptions& to,
                      const std::string& file = "sluice.yaml") {
-  to = default_auth();
+  to = {};
   policy::YamlDocument document;
   if (const auto error = policy::parse_yaml(section, document)) return "no YAML: " + error->message;
   base::Diagnostics diagnostics;
   config::FileReader reader(file, document, diagnostics);
-  read_auth(reader, document.root(), to);
+  auth_entry(to).read(reader.written("auth", document.root()));
   std::string all;
   for (const auto& d : diagnostics) all += base::to_string(d) + "\n";
   return all;
@@ -56,7 +62,7 @@ AuthProfile profile_of(const std::string& text) {
 }
 
 TEST(AuthSettings, TrustLoopbackAndHaveNoProfileByDefault) {
-  const AuthOptions usual = default_auth();
+  AuthOptions usual;
   EXPECT_EQ(usual.trusted.texts(), (std::vector<std::string>{"127.0.0.0/8", "::1"}));
   EXPECT_TRUE(usual.profiles.empty());
   EXPECT_EQ(auth_text(usual), "");
@@ -389,7 +395,7 @@ TEST(AuthSettings, ReadBackTheSameAfterPrinting) {
   static constexpr std::string_view ranges[] = {"unix", "10.0.0.0/8", "::/0", "::1", "1.2.3.4"};
   for (uint32_t seed = 1; seed <= 5'000; ++seed) {
     Dice dice(seed);
-    AuthOptions options = default_auth();
+    AuthOptions options;
     for (const std::string_view range : ranges)
       if (dice(3) == 0) {
         ASSERT_TRUE(options.trusted.add(range));
@@ -401,7 +407,7 @@ TEST(AuthSettings, ReadBackTheSameAfterPrinting) {
     }
     const std::string text = auth_text(options);
     EXPECT_EQ(text.find('\n'), text.npos) << "seed " << seed;
-    AuthOptions again = default_auth();
+    AuthOptions again;
     if (!text.empty()) {
       ASSERT_EQ(problems(text, again), "") << text << ", seed " << seed;
     }

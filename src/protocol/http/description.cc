@@ -40,7 +40,7 @@ constinit const protocol::Description description = {
           add_request_rules(spaces, rules,
                             settings == nullptr
                                 ? HttpOptions()
-                                : static_cast<const HttpSettings&>(*settings).options());
+                                : static_cast<const HttpSettings&>(*settings).options);
         },
     .settings = &settings_format,
 };

@@ -13,6 +13,7 @@
 
 #include "config/config.h"
 #include "config/load_policy.h"
+#include "config/printed_test.h"
 #include "protocol/http/wait_count.h"
 #include "protocol/protocol.h"
 #include "server/options.h"
@@ -47,9 +48,7 @@ HttpOptions options_of(const std::string& section) {
 }
 
 std::string line_of(const config::Config& config) {
-  const auto lines = config.settings_of(*protocol::find("http")).lines();
-  EXPECT_EQ(lines.size(), 1u);
-  return lines.front().first;
+  return config::printed_line(config, "http");
 }
 
 TEST(HttpSettings, HaveTheDocumentedDefaults) {
@@ -280,12 +279,12 @@ TEST(HttpSettings, TakeHostsFromAFlagAndAVariable) {
   config::apply_environment(io, config, diagnostics);
   EXPECT_EQ(options_of(config).hosts, (std::vector<std::string>{"of-the-variable", "b"}));
   config::Flags flags;
-  flags.own[flag] = "sluice";
+  flags.given[flag] = "sluice";
   config::apply_flags(flags, config, diagnostics);
   EXPECT_TRUE(diagnostics.empty());
   EXPECT_EQ(options_of(config).hosts, std::vector<std::string>{"sluice"});
   for (const std::string wrong : {"", "a,", "a,,b", "a b", "a:1"}) {
-    flags.own[flag] = wrong;
+    flags.given[flag] = wrong;
     diagnostics.clear();
     config::apply_flags(flags, config, diagnostics);
     ASSERT_EQ(diagnostics.size(), 1u) << wrong;
@@ -318,11 +317,10 @@ TEST(HttpSettings, SayWhichListenersRefuseNames) {
 TEST(HttpSettings, HaveTheirLineAsOrigin) {
   config::Config config;
   EXPECT_EQ(problems("{ unmatched: deny }", config), "");
-  const auto lines = config.settings_of(*protocol::find("http")).lines();
-  EXPECT_EQ(lines.front().first,
+  EXPECT_EQ(line_of(config),
             "http: { unmatched: deny, inline_limits: true, headers: [ietf, retry-after], max_wait: "
             "60s, max_waiting: 10000 }");
-  EXPECT_EQ(lines.front().second, "sluice.yaml:2");
+  EXPECT_EQ(config.settings_of(*protocol::find("http")).origin, "sluice.yaml:2");
 }
 
 TEST(HttpSettings, RefuseWhatIsGoneByName) {
@@ -353,9 +351,9 @@ TEST(HttpSettings, ReportErrorsWithPlaceAndRemedy) {
            {"{ get_takes: 3 }", "get_takes", "write `get_takes: true`"},
            {"{ partition_keys: maybe }", "partition_keys", "write `partition_keys: true`"},
            {"{ on_store_error: local }", "`local` is not one of error, deny, allow", "write one"},
-           {"{ max_wait: 0 }", "`0` is not a length of time", "write one from `1ms` to `"},
-           {"{ max_wait: 61m }", "`61m` is not a length of time", "write one from `1ms`"},
-           {"{ max_wait: 10 }", "`10` is not a length of time", "write one from `1ms`"},
+           {"{ max_wait: 0 }", "`0` is not a length of time", "write a number and a unit"},
+           {"{ max_wait: 61m }", "`61m` is not a length of time", "write a number and a unit"},
+           {"{ max_wait: 10 }", "`10` is not a length of time", "write a number and a unit"},
            {"{ max_waiting: 1000001 }", "max_waiting", "1000000"},
            {"{ max_waiting: -1 }", "max_waiting", ""},
            {"{ headers: ietf }", "headers", "headers: [ietf, retry-after]"},

@@ -39,7 +39,7 @@ constinit const protocol::Description description = {
           add_throttle_rules(spaces, rules,
                              settings == nullptr
                                  ? RespOptions()
-                                 : static_cast<const RespSettings&>(*settings).options());
+                                 : static_cast<const RespSettings&>(*settings).options);
         },
     .settings = &settings_format,
     .store = &store_tools,

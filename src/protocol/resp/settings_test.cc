@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "config/config.h"
+#include "config/printed_test.h"
 #include "protocol/protocol.h"
 #include "server/options.h"
 
@@ -52,8 +53,7 @@ TEST(RespSettings, ReachTheSessions) {
   EXPECT_EQ(its.unmatched, Unmatched::deny);
   EXPECT_EQ(its.bounds.words, 99u);
   EXPECT_EQ(its.bounds.word_bytes, 1000u);
-  const auto number = *protocol::find("resp");
-  EXPECT_EQ(config.settings_of(number).lines().front().first,
+  EXPECT_EQ(config::printed_line(config, "resp"),
             "resp: { dialects: [cell, gcra], inline_limits: false, unmatched: deny, max_waiting: "
             "10000, max_words: 99, "
             "max_word: 1000 }");
@@ -70,8 +70,7 @@ TEST(RespSettings, PrintSettingsThatAreNotDefaults) {
   EXPECT_TRUE(its.throttle_true_reset);
   EXPECT_TRUE(its.cell_shared);
   EXPECT_EQ(its.idle_timeout, base::seconds(90));
-  const auto number = *protocol::find("resp");
-  const std::string line = config.settings_of(number).lines().front().first;
+  const std::string line = config::printed_line(config, "resp");
   EXPECT_NE(line.find("unmatched: error, on_store_error: allow, throttle_true_reset: true, "
                       "cell_shared: true, idle_timeout: 90s, max_waiting: 10000, max_words: "),
             std::string::npos)
@@ -85,7 +84,7 @@ TEST(RespSettings, PrintSettingsThatAreNotDefaults) {
   // Reading the printed settings gives the same settings.
   config::Config again;
   EXPECT_EQ(problems(line.substr(line.find('{')), again), "");
-  EXPECT_EQ(again.settings_of(number).lines().front().first, line);
+  EXPECT_EQ(config::printed_line(again, "resp"), line);
   for (const auto& [word, answer] :
        {std::pair("error", request::OnError::error), std::pair("deny", request::OnError::deny)}) {
     EXPECT_EQ(problems(std::string("{ idle_timeout: 0, on_store_error: ") + word + " }", config),
@@ -134,9 +133,9 @@ TEST(RespSettings, ReportErrors) {
         std::pair("{ on_store_error: local }", "`local` is not one of error, allow, deny"),
         std::pair("{ throttle_true_reset: 3 }", "throttle_true_reset"),
         std::pair("{ cell_shared: maybe }", "cell_shared"),
-        std::pair("{ idle_timeout: 30 }", "`30` is not a timeout"),
-        std::pair("{ idle_timeout: 2d }", "`2d` is not a timeout"),
-        std::pair("{ idle_timeout: 1ms }", "`1ms` is not a timeout"),
+        std::pair("{ idle_timeout: 30 }", "`30` is not a length of time from"),
+        std::pair("{ idle_timeout: 2d }", "`2d` is not a length of time from"),
+        std::pair("{ idle_timeout: 1ms }", "`1ms` is not a length of time from"),
         std::pair("{ other: 3 }", "other")}) {
     config::Config config;
     EXPECT_NE(problems(section, config).find(told), std::string::npos)
