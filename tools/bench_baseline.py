@@ -28,6 +28,7 @@ ALGORITHMS = ("fixed_window", "aligned_window", "token_bucket", "sliding_window"
 REPLIES = ("divvy", "limitd", "droplet", "resp", "envoy", "http", "http/auth", "http/h2")
 COUNTERS_OF = ("divvy", "limitd", "droplet", "resp", "envoy", "http")
 COUNTERS = 1_000_000
+COUNTED_TIMES = 3  # the system gives or leaves out a huge page of 2 MiB, two bytes of each counter: the least counts
 SHIPPED = ("sluice", "libsluice-limiter.so", "libsluice-durable.so", "libsluice-client.so")
 INSTRUCTIONS, BYTES, SIZE = "instructions", "bytes of a counter", "bytes of a file"
 ALLOWED = {INSTRUCTIONS: lambda before: before * 1.02, BYTES: lambda before: before + 0.1,
@@ -47,10 +48,13 @@ def replies() -> dict[str, float]:
 def counters() -> dict[str, float]:
     found = {}
     for protocol in COUNTERS_OF:
-        with serving_sluice(protocol) as server:
-            empty = bench_memory.resident_bytes(server)
-            load(server, protocol, conns=8, depth=128, distinct=COUNTERS)
-            found[f"counter {protocol}"] = round((bench_memory.resident_bytes(server) - empty) / COUNTERS, 1)
+        each = []
+        for _ in range(COUNTED_TIMES):
+            with serving_sluice(protocol) as server:
+                empty = bench_memory.resident_bytes(server)
+                load(server, protocol, conns=8, depth=128, distinct=COUNTERS)
+                each.append((bench_memory.resident_bytes(server) - empty) / COUNTERS)
+        found[f"counter {protocol}"] = round(min(each), 1)
     return found
 
 

@@ -169,8 +169,9 @@ Applied EmbeddedStore::apply(const request::Batch& batch, base::Time now,
 }
 
 // Hashes every key, and prefetches the memory that the lookups will need, which the processor loads
-// while the next key is hashed.
-void EmbeddedStore::prepare(const request::Batch& batch) const {
+// while the next key is hashed. Flat: the hash is a call elsewhere, which would cost 4 % of a
+// decision here.
+[[gnu::flatten]] void EmbeddedStore::prepare(const request::Batch& batch) const {
   for (const auto& group : batch.groups) {
     for (auto& charge : batch.charges.subspan(group.charge_first, group.charge_count)) {
       charge.counted = charge.keeps_limits || limit::is_counted(charge.limits);
