@@ -66,11 +66,11 @@ namespace sluice {
 
 // ---- Requests ----
 
-/// What is asked of counters.
+/// The operation on counters.
 enum class client_verb : unsigned char {
   take,   ///< units now, or none: `HIT`, `TAKE`
   wait,   ///< units once they are there
-  peek,   ///< how a take would end, or how the counter stands; takes nothing: `GET`, a query
+  peek,   ///< how a take would end, or the state of the counter; takes nothing: `GET`, a query
   put,    ///< units back
   reset,  ///< counters as fresh
   list,   ///< counters whose keys begin with the subject's key: `STATUS`
@@ -117,7 +117,7 @@ struct client_subject {
 
 /// One call's request.
 struct client_request {
-  client_verb verb = client_verb::take;  ///< what is asked
+  client_verb verb = client_verb::take;  ///< the operation
   client_subject subject{};              ///< of which counters
   /// Where it is not empty: a take (or peek) of these, in place of `subject`: all of them or none.
   /// http: also a charge of all of them.
@@ -149,7 +149,7 @@ struct client_request {
 enum class client_errc : unsigned char {
   none,          ///< it has one
   bad_request,   ///< the protocol cannot say it, or the call's bounds are wrong; nothing was sent
-  unavailable,   ///< not connected, or the server says that it cannot decide now
+  unavailable,   ///< not connected, or the server cannot decide now
   disconnected,  ///< the connection was lost after the request was sent: it may have been counted
   timeout,       ///< no reply in time: it may have been counted
   backlog,       ///< client_options::pending_max calls are under way; nothing was sent
@@ -246,7 +246,7 @@ class SLUICE_API client_stand_in {
 
 /// What happened to a call, when it has ended.
 struct client_call_report {
-  client_verb verb;                ///< what was asked
+  client_verb verb;                ///< the operation
   client_errc error;               ///< before on_unavailable and the stand-in
   client_origin origin;            ///< what decided
   bool allowed;                    ///< client_result::allowed
@@ -284,10 +284,10 @@ struct client_options {
   std::size_t pending_max = 0;  ///< calls under way; 0: 100 of divvy, else 1,000,000
   std::size_t waits_max = 64;  ///< resp and http: waits at a time, each has a connection of its own
   /// limitd: hosts are shards. A key belongs to one of them, by limitd-client's ring. Else several
-  /// hosts are in order of preference: the first that is connected is asked.
+  /// hosts are in order of preference: requests go to the first that is connected.
   bool shard = false;
   client_policy on_unavailable = client_policy::error;  ///< where the server is away
-  std::shared_ptr<client_stand_in> stand_in{};          ///< goes before on_unavailable
+  std::shared_ptr<client_stand_in> stand_in{};          ///< takes precedence over on_unavailable
   /// A connection that answers in order is given up when its oldest request has timed out and
   /// nothing has arrived for so long; any connection, when the oldest request that waits for its
   /// socket has timed out and the socket has taken nothing for so long. 0: never.
@@ -307,7 +307,7 @@ struct client_call_options {
 
 // ---- Callers ----
 
-/// What can be asked: a client, or in tests a mock_client (sluice/client_mock.h).
+/// The interface of a client and, in tests, of a mock_client (sluice/client_mock.h).
 class SLUICE_API client_interface {
  public:
   virtual ~client_interface();
@@ -337,7 +337,7 @@ class SLUICE_API client_interface {
 
 #if defined(__cpp_impl_coroutine)
   class awaitable;
-  /// `client_result result = co_await client.async(request)`. The coroutine goes on inside poll().
+  /// `client_result result = co_await client.async(request)`. The coroutine resumes inside poll().
   /// `request` must live until it does.
   awaitable async(const client_request& request, const client_call_options& options = {});
 #endif

@@ -1,6 +1,6 @@
 /// @file
 /// A client for tests of code that asks a sluice server: answers by rule instead of by a server,
-/// and remembers what it was asked. C++17, header only; as sluice::client, but it needs no library
+/// and records its requests. C++17, header only; as sluice::client, but it needs no library
 /// beside `sluice-client` for the base class.
 ///
 ///     sluice::mock_client mock;
@@ -55,7 +55,7 @@ class mock_client : public client_interface {
     next_.push_back(std::move(result));
   }
 
-  /// What was asked so far, in order; forgets it.
+  /// The requests so far, in order; the record is cleared.
   std::vector<recorded> requests() {
     const std::lock_guard<std::mutex> lock(mutex_);
     return std::exchange(requests_, {});

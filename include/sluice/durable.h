@@ -15,7 +15,7 @@
 ///   read and order files (one of sluice's, and RocksDB's); they block all signals.
 /// - **Errors.** Values (sluice/result.h). errc::storage: the directory is in use by another
 ///   process, cannot be read or written, is damaged or was written by a newer version; the message
-///   says which, and what to do. After a failed commit() nothing is lost: the limiter goes on in
+///   says which, and what to do. After a failed commit() nothing is lost: the limiter continues in
 ///   memory, and the next commit() writes all of it. So it does after errc::no_memory, with which a
 ///   commit() ends that finds no memory for what it collects.
 /// - **Memory.** Counters that changed since the last commit() keep their place in memory, within

@@ -15,11 +15,12 @@
 ///   std::function that the caller makes. A decision with an error is not allowed and has taken
 ///   nothing.
 /// - **Memory.** Counters hold at most options::memory_bytes. Past it a new counter takes the place
-///   of one that equals a fresh one, or fails with errc::no_memory; counters that exist go on.
+///   of one that equals a fresh one, or fails with errc::no_memory; existing counters continue.
 ///   Different lists of limits and rule names are known at most options::limits_max at a time; what
 ///   no handle, rule, override or counter names any more is forgotten. All of it is freed with the
 ///   limiter.
-/// - **fork().** A child has a copy of the counters, which goes its own way. It may use and destroy
+/// - **fork().** A child has a copy of the counters, independent from then on. It may use and
+/// destroy
 ///   a limiter if no other thread was inside a call of it when fork() was called; else it must not
 ///   touch it. A sweep thread does not exist in the child: call sweep() there.
 /// - **dlclose().** Destroy every limiter and handle before the library is unloaded.
@@ -88,7 +89,7 @@ struct limit_spec {
 /// grants one unit.
 struct decision {
   bool allowed = false;        ///< taken (take, charge), or it would be (peek, would_take)
-  bool matched = false;        ///< a limit had a say; false: no rule applies, and it is allowed
+  bool matched = false;        ///< a limit applied; false: no rule applies, and it is allowed
   bool over = false;           ///< of a charge: a limit is in debt
   errc error = errc::ok;       ///< not ok: not allowed, nothing was taken, the numbers are void
   std::int64_t limit = 0;      ///< the most that `remaining` can be
@@ -112,7 +113,7 @@ class view {
   constexpr view(const T* data, std::size_t size) noexcept : data_(data), size_(size) {}
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Winit-list-lifetime"  // it lives as long as the call, as is told
+#pragma GCC diagnostic ignored "-Winit-list-lifetime"  // it lives as long as the call, see above
 #endif
   /// Of elements that live as long as it is used.
   constexpr view(std::initializer_list<T> all) noexcept : data_(all.begin()), size_(all.size()) {}
@@ -172,7 +173,7 @@ class SLUICE_API handle {
   }
   ~handle();
 
-  /// Does it name anything?
+  /// Is it bound to a rule or to limits?
   explicit operator bool() const noexcept { return terms_ != nullptr; }
 
  private:
@@ -225,11 +226,11 @@ struct policy_report {
   std::vector<std::string> warnings;  ///< "file:line:column: warning: ..."
 };
 
-/// What stands in place of a rule's limits for one actor or a pattern of them.
+/// Limits that replace a rule's for one actor or a pattern of actors.
 struct override_spec {
   std::string rule;  ///< the rule's name
   /// a value for each entry of the rule's actor: a text, in which `*` is any text, a network as
-  /// "cidr(10.0.0.0/8)", a list as "[alice, bob]", or "exact(TEXT)" for a text as it stands
+  /// "cidr(10.0.0.0/8)", a list as "[alice, bob]", or "exact(TEXT)" for a text taken literally
   std::vector<std::string> actor;
   std::vector<limit_spec> limits;  ///< all that hold in place of the rule's
   time_point until = latest_time;  ///< it applies before that time
@@ -259,8 +260,9 @@ struct options {
   /// Read where a call is made without a time, and by the sweep thread; empty: the system's clock,
   /// which does not follow steps back. Called by any thread, never under a lock; must not throw.
   std::function<time_point()> clock;
-  /// Called when run_due() has something to do sooner than it said: by any thread, possibly while
-  /// it decides, so it must not block, throw, or call the limiter. Not again before run_due().
+  /// Called when run_due() has something to do sooner than it returned: by any thread, possibly
+  /// while it decides, so it must not block, throw, or call the limiter. Not again before
+  /// run_due().
   std::function<void()> wake;
   /// A thread that calls sweep() as long as the limiter lives.
   bool sweep_thread = false;

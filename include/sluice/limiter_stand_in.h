@@ -102,11 +102,11 @@ class limiter_stand_in final : public client_stand_in {
   client_result one(const client_subject& subject, std::int64_t units, client_errc error) {
     const terms its = terms_of(subject);
     if (its.nothing) return nothing();
-    if (its.why != errc::ok) return told(failed(its.why), error);
-    if (its.by) return told(local_->take(*its.by, subject.key, units, local_->now()), error);
+    if (its.why != errc::ok) return result_of(failed(its.why), error);
+    if (its.by) return result_of(local_->take(*its.by, subject.key, units, local_->now()), error);
     std::vector<entry> entries;
     for (const client_entry& pair : subject.entries) entries.push_back({pair.key, pair.value});
-    return told(local_->take(view<entry>(entries), units, local_->now()), error);
+    return result_of(local_->take(view<entry>(entries), units, local_->now()), error);
   }
 
   client_result together(const client_request& request, std::int64_t units, client_errc error) {
@@ -116,12 +116,12 @@ class limiter_stand_in final : public client_stand_in {
     for (const client_subject& subject : request.several) {
       terms its = terms_of(subject);
       if (its.nothing) return nothing();
-      if (its.why != errc::ok) return told(failed(its.why), error);
+      if (its.why != errc::ok) return result_of(failed(its.why), error);
       if (!its.by) return undecided(error, "a stand-in matches no entries of several subjects");
       handles.push_back(std::move(*its.by));
       charges.push_back({&handles.back(), subject.key, units});
     }
-    return told(local_->take_all(charges, local_->now()), error);
+    return result_of(local_->take_all(charges, local_->now()), error);
   }
 
   // Each by itself: allowed if all are.
@@ -166,7 +166,7 @@ class limiter_stand_in final : public client_stand_in {
     return none;
   }
 
-  static client_result told(const decision& d, client_errc error) {
+  static client_result result_of(const decision& d, client_errc error) {
     if (d.error == errc::unknown_rule)
       return undecided(client_errc::no_rule, "no rule has that name");
     if (d.error != errc::ok)

@@ -1,7 +1,7 @@
 /**
  * @file
  * sluice's engine inside a program, for C and for languages that call C. Link `sluice-limiter`.
- * What sluice/limiter.h says of threads, time, units, keys, memory, fork() and dlclose() holds
+ * What sluice/limiter.h states about threads, time, units, keys, memory, fork() and dlclose() holds
  * here.
  *
  * - **Errors.** No function ends the process and no exception crosses this interface. What can fail
@@ -11,7 +11,7 @@
  * - **Texts** are bytes with their length where they may hold any byte (keys, descriptors), and end
  *   with a zero byte elsewhere (names, paths). They are copied where they are kept.
  * - **Times** are microseconds since the Unix epoch, 0 to SLUICE_LATEST_TIME; lengths of time are
- *   microseconds, and SLUICE_NEVER says that there is no such moment.
+ *   microseconds, and SLUICE_NEVER means that there is no such moment.
  * - **ABI.** What is here stays: the soname changes when it does not. Structs that may grow begin
  *   with their size. Enumerations keep their numbers.
  *
@@ -84,7 +84,7 @@ typedef struct sluice_limit {
 /** What was decided; see sluice::decision. */
 typedef struct sluice_decision {
   int32_t allowed; /**< 1 or 0 */
-  int32_t matched; /**< 1: a limit had a say */
+  int32_t matched; /**< 1: a limit applied */
   int32_t error;   /**< a sluice_errc */
   int32_t over;    /**< of a charge, 1: a limit is in debt */
   /** the most that `remaining` can be */
@@ -290,7 +290,7 @@ SLUICE_C_API int32_t sluice_reload_file(sluice_limiter* limiter, const char* pat
 
 /** Limits in place of a rule's for an actor, before `until`. `actor` has `actor_count` texts that
  * end with a zero byte: in each `*` is any text, "cidr(10.0.0.0/8)" a network, "[alice, bob]" a
- * list, and "exact(TEXT)" a text as it stands. */
+ * list, and "exact(TEXT)" a text taken literally. */
 SLUICE_C_API int32_t sluice_set_override(sluice_limiter* limiter, const char* rule,
                                          const char* const* actor, size_t actor_count,
                                          const sluice_limit* limits, size_t limit_count,
@@ -305,7 +305,7 @@ SLUICE_C_API size_t sluice_overrides(sluice_limiter* limiter, int64_t now,
 
 /** Looks at `steps` places of the table and forgets what need not be kept. */
 SLUICE_C_API void sluice_sweep(sluice_limiter* limiter, size_t steps, int64_t now);
-/** `stats->size` says how much of it is set. */
+/** `stats->size` is the size of the part that is set. */
 SLUICE_C_API int32_t sluice_get_stats(const sluice_limiter* limiter, sluice_stats* stats);
 /** The limiter's clock; 0 for null. */
 SLUICE_C_API int64_t sluice_now(const sluice_limiter* limiter);

@@ -1,9 +1,9 @@
 /**
  * @file
  * A limiter whose counters are kept in a directory, for C and for languages that call C. Link
- * `sluice-durable` in place of `sluice-limiter`. What sluice/durable.h says of what is kept, of
- * threads, errors, memory, fork() and dlclose() holds here, and what sluice/sluice.h says of
- * errors, null pointers, texts, times and the ABI.
+ * `sluice-durable` in place of `sluice-limiter`. What sluice/durable.h states about what is stored,
+ * about threads, errors, memory, fork() and dlclose() holds here, and what sluice/sluice.h states
+ * about errors, null pointers, texts, times and the ABI.
  */
 #ifndef SLUICE_SLUICE_DURABLE_H
 #define SLUICE_SLUICE_DURABLE_H
@@ -34,7 +34,7 @@ typedef struct sluice_durable_options {
   int32_t reserved;
 } sluice_durable_options;
 
-/** Opens a directory, and returns when what is kept there is in memory. Null: the error says why.
+/** Opens a directory, and returns when its counters are in memory. Null: it failed, see the error.
  * `options` may be null. Rules come by sluice_reload_text() or sluice_reload_file(). */
 SLUICE_C_API sluice_durable* sluice_durable_open(const sluice_durable_options* where,
                                                  const sluice_options* options,

@@ -1,5 +1,5 @@
 // What a scrape collects: families of samples, written in Prometheus' text format. Filled by
-// sources, each of which knows its own numbers; made for one scrape, used by its thread.
+// sources, each of which has its own numbers; made for one scrape, used by its thread.
 #pragma once
 
 #include <cstddef>
@@ -81,14 +81,14 @@ class Page {
 class Source {
  public:
   virtual ~Source() = default;
-  // Any thread; adds what the source knows now, in milliseconds at most, and does not throw.
+  // Any thread; adds the present numbers, in milliseconds at most, and does not throw.
   virtual void collect(Page& page) const = 0;
 };
 
 // The sources of one process. Any thread.
 class Sources {
  public:
-  // `source` outlives this, or is removed before it goes.
+  // `source` outlives this, or is removed before its end.
   void add(const Source& source);
   void remove(const Source& source);
   std::string text() const;

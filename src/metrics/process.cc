@@ -58,7 +58,7 @@ void ProcessSource::collect(Page& page) const {
   ::getrlimit(RLIMIT_NOFILE, &files);
   page.gauge("process_max_fds", "Maximum number of open file descriptors.",
              static_cast<double>(files.rlim_cur));
-  // Without /proc nothing is said of what only /proc knows.
+  // Without /proc the figures that come from it are left out.
   const auto fields = stat_fields();
   if (fields.empty()) return;
   const auto ticks = static_cast<double>(::sysconf(_SC_CLK_TCK));

@@ -1,4 +1,4 @@
-// What the kernel says of this process, under the names that every Prometheus client uses. Any
+// The kernel's figures of this process, under the names that every Prometheus client uses. Any
 // thread.
 #pragma once
 

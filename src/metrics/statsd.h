@@ -16,7 +16,7 @@
 
 namespace sluice::metrics {
 
-// Lines that leave together, apart by LF.
+// Lines that are sent together, separated by LF.
 class StatsdBatch {
  public:
   static constexpr size_t bytes_max = 1200;

@@ -28,8 +28,8 @@
 namespace sluice::metrics {
 
 // A bounded queue of small values between two threads, without a lock: one puts, the other takes. A
-// value that finds no room is counted and gone. What was put is seen only after `publish`, and may
-// be changed until then.
+// value for which there is no room is dropped and counted. What was put is seen only after
+// `publish`, and may be changed until then.
 
 template <class T>
 class Ring {
@@ -80,7 +80,7 @@ class Ring {
   alignas(64) std::atomic<uint64_t> taken_{0};
 };
 
-// What a sketch knows of one key. A count is at least what is true, and at most `error` more.
+// A sketch's figures of one key. A count is at least what is true, and at most `error` more.
 struct Tracked {
   struct Count {
     bool is_tracked = false;
@@ -157,7 +157,7 @@ class TopSketch {
     uint64_t rule;
     uint16_t name;
   };
-  // What only queries read, written as a key comes or goes.
+  // Read by queries alone; written when a key is added or dropped.
   // The first 24 bytes of a key share a cache line with the rest.
   struct alignas(64) Slot {
     const void* family;
