@@ -187,6 +187,9 @@ def pages() -> list[Path]:
 
 def main() -> int:
     words = sys.argv[1:]
+    if any(word.startswith("-") and word != "--fix" for word in words):
+        print(__doc__)
+        return 2
     fix = "--fix" in words
     status = 0
     for page in [Path(word) for word in words if word != "--fix"] or pages():

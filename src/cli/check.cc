@@ -61,7 +61,7 @@ int check(const Words& words, config::CommandIo& io) {
     const auto rules = inspect(
         path, kind, flags, spaces, diagnostics, &unmatched, &across,
         [&](config::Config& config, base::Diagnostics& to) {
-          config::apply_environment(io, config, to, {}, {"SLUICE_REDIS", "SLUICE_REDIS_CLUSTER"});
+          config::apply_environment(io, config, to, {"SLUICE_REDIS", "SLUICE_REDIS_CLUSTER"});
           config::apply_flags(server, config, to);
           notes = config.notes();
         });

@@ -101,7 +101,7 @@ std::shared_ptr<const policy::RuleSet> inspect(const std::string& path,
     config::read_config(*text, path, config, of_config);
     if (apply) apply(config, of_config);
     if (flags.to_be_served && !base::has_errors(of_config)) {
-      config::check_redis(config.store, of_config);
+      config::check_store(config, of_config);
       config::check_listeners(config, of_config);
       // Only of listeners that the file names; a start also warns of default ones.
       config::Config said = config;

@@ -8,8 +8,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 #include <vector>
 
@@ -197,6 +199,45 @@ TEST_F(SettingsRecord, EachSettingDoesAsRecorded) {
   }
   if (to == nullptr) return;
   std::ofstream(before_ / to) << "{\"cases\": [\n" << text << "\n]}\n";
+}
+
+// Calls `visit` for each entry of the table, those within maps too.
+void each_entry(const config::Table& table,
+                const std::function<void(const config::Entry&)>& visit) {
+  for (const config::Entry& entry : table) {
+    visit(entry);
+    if (entry.visit_usual)
+      entry.visit_usual([&](const config::Table& parts) { each_entry(parts, visit); });
+  }
+}
+
+TEST_F(SettingsRecord, HasCasesOfEachSetting) {
+  Json record;
+  std::ifstream(tests::source_path("tests/config/settings.json")) >> record;
+  std::set<std::string> flags, variables;
+  std::string files;
+  for (const Json& its : record["cases"]) {
+    files += " " + its.value("file", std::string());
+    if (its.contains("words"))
+      for (const auto& word : its["words"]) flags.insert(word.get<std::string>());
+    if (its.contains("variables"))
+      for (const auto& [name, value] : its["variables"].items()) variables.insert(name);
+  }
+  config::Config config;
+  size_t keys = 0;
+  each_entry(config::table_of(config), [&](const config::Entry& entry) {
+    if (!entry.key.empty()) {
+      ++keys;
+      EXPECT_NE(files.find(" " + std::string(entry.key) + ":"), files.npos) << entry.key;
+    }
+    if (!entry.about.flag.empty()) {
+      EXPECT_TRUE(flags.contains(std::string(entry.about.flag))) << entry.about.flag;
+    }
+    if (!entry.about.variable.empty()) {
+      EXPECT_TRUE(variables.contains(std::string(entry.about.variable))) << entry.about.variable;
+    }
+  });
+  EXPECT_GT(keys, 100u);
 }
 
 }  // namespace

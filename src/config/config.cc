@@ -122,20 +122,14 @@ PolicyList Config::policy_files() const {
 }
 
 void apply_environment(const CommandIo& io, Config& config, base::Diagnostics& diagnostics,
-                       std::span<const std::string_view> others,
                        std::initializer_list<std::string_view> only) {
-  // Those of commands that ask a server are no slips.
-  std::vector<std::string_view> known{"SLUICE_ADMIN_SERVER", "SLUICE_TOKEN"};
-  known.insert(known.end(), others.begin(), others.end());
   each_outside(table_of(config), [&](const Entry& entry) {
     const std::string name(entry.about.variable);
     if (name.empty()) return;
-    known.push_back(entry.about.variable);
     if (only.size() > 0 && std::find(only.begin(), only.end(), name) == only.end()) return;
     const auto text = io.environment(name.c_str());
     if (text && !text->empty()) set_entry(entry, *text, name, diagnostics);
   });
-  if (only.size() == 0) warn_of_near(io, known, diagnostics);
 }
 
 void apply_variable(std::string_view as, std::string_view text, const std::string& name,

@@ -163,11 +163,9 @@ Table table_of(Config& config);
 void read_config(std::string_view text, const std::string& file, Config& config,
                  base::Diagnostics& diagnostics);
 
-// Sets what variables name. One that is set but empty counts as not set. Warns of a variable whose
-// name is nearly that of one that is read: of these, or of `others`. `only`: these variables alone,
-// without a warning; none: all.
+// Sets what variables name. One that is set but empty counts as not set. `only`: these variables
+// alone; none: all.
 void apply_environment(const CommandIo& io, Config& config, base::Diagnostics& diagnostics,
-                       std::span<const std::string_view> others = {},
                        std::initializer_list<std::string_view> only = {});
 
 void apply_flags(const Flags& flags, Config& config, base::Diagnostics& diagnostics);

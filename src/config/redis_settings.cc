@@ -22,10 +22,13 @@ struct Nodes {
   bool read(const Written& written, std::vector<redis::Node>& to) const {
     bool sound = true;
     std::vector<redis::Node> nodes;
-    for (const Written& item :
-         items_of(written, "write `nodes: [\"localhost:" + std::to_string(usual) + "\"]`", sound)) {
+    const std::vector<Written> items =
+        items_of(written, "write `nodes: [\"localhost:" + std::to_string(usual) + "\"]`", sound);
+    for (const Written& item : items) {
       const std::string& text = item.text;
-      if (text.empty() && written.reader == nullptr) continue;
+      // A comma may stand behind the last one.
+      if (text.empty() && written.reader == nullptr && &item == &items.back() && items.size() > 1)
+        continue;
       const size_t at = text.rfind('@');
       base::Result<Address> address =
           at == text.npos ? parse_address(text, usual)
@@ -49,18 +52,19 @@ struct Nodes {
     std::vector<std::string> texts;
     for (const redis::Node& node : nodes)
       texts.push_back(in_quotes(format_address(node.host, node.port)));
-    return list_text(texts);
+    return texts.empty() ? "" : list_text(texts);
   }
   std::string values() const { return "a list: HOST:PORT"; }
 };
 
 Table sentinel_table(redis::Sentinels& sentinel) {
   constexpr uint16_t sentinel_port = 26379;
-  return {setting("master", sentinel.master, Text{}, about("their name for the primary")),
-          setting("nodes", sentinel.nodes, Nodes{sentinel_port}, about("some of them")),
-          setting("username", sentinel.username, Text{}, about("for `AUTH` at a sentinel")),
-          setting("password", sentinel.password, Text{},
-                  {.help = "for `AUTH` at a sentinel", .secret = true})};
+  return {
+      setting("master", sentinel.master, Text{}, about("the sentinels' name for the primary")),
+      setting("nodes", sentinel.nodes, Nodes{sentinel_port}, about("addresses of some sentinels")),
+      setting("username", sentinel.username, Text{}, about("for `AUTH` at a sentinel")),
+      setting("password", sentinel.password, Text{},
+              {.help = "for `AUTH` at a sentinel", .secret = true})};
 }
 
 bool check_sentinel(const Written& written, const GivenKeys&, redis::Sentinels& sentinel) {
@@ -136,16 +140,20 @@ Table redis_table(redis::Options& redis) {
        setting("wait_replicas", redis.wait_replicas, Number{0, 100},
                about("a grant waits until so many replicas have it")),
        setting("wait_timeout_ms", redis.wait_timeout, Milliseconds{1, ms_max},
-               about("or for so long", redis.wait_replicas > 0 ? Shown::always : Shown::never)),
+               about("the longest wait for replicas",
+                     redis.wait_replicas > 0 ? Shown::always : Shown::never)),
        setting("across_slots", redis.settles_across_slots,
                Choice<bool>{{{"refuse", false}, {"settle", true}},
                             "a way to settle over several slots",
                             "write `settle` or `refuse`"},
                about("how a request is decided whose counters are in several slots of a cluster: "
                      "slot by slot, or it fails")),
-       setting("over_cache", redis.over_cache_bytes, Size{0, base::bounds::table_bytes_max},
+       setting("over_cache", redis.over_cache_bytes,
+               Size{0, base::bounds::table_bytes_max,
+                    "write a number and a unit, as in `64MiB`, or take it out for none"},
                about("memory in which each server remembers [which counters are "
-                     "over](redis.md#settings), and refuses these without Redis")),
+                     "over](redis.md#settings), of limits that write past their quota, and refuses "
+                     "these without Redis")),
        section("per_second", redis.second, server_table<Second>,
                about("another Redis, for [limits of one second](redis.md#settings)",
                      redis.has_second() ? Shown::always : Shown::never),
@@ -243,42 +251,44 @@ Table redis_entries(StoreSettings& store) {
     store.redis->value.nodes.clear();
     return read_record(written, store.redis->value, redis_table, check_password<redis::Options>);
   };
-  return {
-      redis_named(store, false,
-                  {.flag = "--redis",
-                   .variable = "SLUICE_REDIS",
-                   .type = "HOST:PORT",
-                   .help = "Keep counters in this Redis, shared with all servers that do so"}),
-      redis_named(store, true,
-                  {.flag = "--redis-cluster",
-                   .variable = "SLUICE_REDIS_CLUSTER",
-                   .type = "HOST:PORT",
-                   .help = "The same in a Redis Cluster: some of its nodes, apart by commas"}),
-      own_setting("", take(access.username, nullptr),
-                  {.flag = "--redis-username",
-                   .variable = "SLUICE_REDIS_USERNAME",
-                   .type = "NAME",
-                   .help = "Its user, where it wants one"}),
-      own_setting(
-          "", take(access.password, &access.password_file),
-          {.variable = "SLUICE_REDIS_PASSWORD", .help = "its password, in place of a file"}),
-      own_setting("", take(access.password_file, &access.password),
-                  {.flag = "--redis-password-file",
-                   .variable = "SLUICE_REDIS_PASSWORD_FILE",
-                   .type = "FILE",
-                   .help = "The file that holds its password"}),
-      own_setting(
-          "",
-          [&access](const Written& written) {
-            bool tls = false;
-            if (!Truth{"write `true` to reach the Redis by TLS, else `false`"}.read(written, tls))
-              return false;
-            access.tls = tls;
-            access.origin = written.origin;
-            return true;
-          },
-          {.flag = "--redis-tls", .variable = "SLUICE_REDIS_TLS", .help = "Reach it by TLS"}),
-      std::move(redis)};
+  return {redis_named(store, false,
+                      {.flag = "--redis",
+                       .variable = "SLUICE_REDIS",
+                       .type = "HOST:PORT",
+                       .help = "Keep counters in this Redis, shared with all servers that do so"}),
+          redis_named(store, true,
+                      {.flag = "--redis-cluster",
+                       .variable = "SLUICE_REDIS_CLUSTER",
+                       .type = "HOST:PORT",
+                       .help = "The same in a Redis Cluster: some of its nodes, apart by commas"}),
+          own_setting("", take(access.username, nullptr),
+                      {.flag = "--redis-username",
+                       .variable = "SLUICE_REDIS_USERNAME",
+                       .type = "NAME",
+                       .help = "Its user, where it wants one"}),
+          own_setting("", take(access.password, &access.password_file),
+                      {.variable = "SLUICE_REDIS_PASSWORD",
+                       .help = "the password of the Redis, in place of a file",
+                       .secret = true}),
+          own_setting("", take(access.password_file, &access.password),
+                      {.flag = "--redis-password-file",
+                       .variable = "SLUICE_REDIS_PASSWORD_FILE",
+                       .type = "FILE",
+                       .help = "The file that holds its password"}),
+          own_setting("",
+                      [&access](const Written& written) {
+                        bool tls = false;
+                        if (!Truth{"write `true` to reach the Redis by TLS, else `false`"}.read(
+                                written, tls))
+                          return false;
+                        access.tls = tls;
+                        access.origin = written.origin;
+                        return true;
+                      },
+                      {.flag = "--redis-tls",
+                       .variable = "SLUICE_REDIS_TLS",
+                       .help = "Reach the Redis by TLS; the variable is true or false"}),
+          std::move(redis)};
 }
 
 void check_redis(const StoreSettings& store, base::Diagnostics& diagnostics) {

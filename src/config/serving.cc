@@ -273,9 +273,10 @@ OpenedStore open_store(const StoreSettings& settings, base::Duration cleanup,
 }  // namespace
 
 int serve_config(const ReadConfig& read, Reloads reloads, const Flags& flags,
-                 const Announcement& announcement, CommandIo& io) {
+                 const Announcement& announcement, CommandIo& io, const OtherVariables& others) {
   base::Diagnostics diagnostics;
   const Config config = read(diagnostics);
+  warn_of_near(io, others, diagnostics);
   tell(diagnostics, io);
   if (base::has_errors(diagnostics)) return exit_failure;
   if (flags.print) {

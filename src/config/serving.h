@@ -11,6 +11,7 @@
 #include "config/command_io.h"
 #include "config/config.h"
 #include "config/policy_source.h"
+#include "config/variables.h"
 #include "server/server.h"
 
 namespace sluice::config {
@@ -24,9 +25,11 @@ struct Announcement {
 enum class Reloads : uint8_t { rules, all };
 
 // Reads the configuration and reports its problems; prints it if --print-config says so, else
-// serves it (run_server). Returns the exit status.
+// serves it (run_server). `others`: further variables that `read` reads, which are no slips of
+// those of the table. Returns the exit status.
 int serve_config(const ReadConfig& read, Reloads reloads, const Flags& flags,
-                 const Announcement& announcement, CommandIo& io);
+                 const Announcement& announcement, CommandIo& io,
+                 const OtherVariables& others = {});
 
 // Loads the policy, binds the listeners, announces them and serves. `read` reads the configuration
 // again for a reload; it is called on another thread until this function returns. Returns the exit

@@ -422,8 +422,10 @@ Table table_of(Config& config) {
 }
 
 std::vector<std::string> changed_settings(const Config& a, const Config& b) {
-  const auto values = [](Config config) {
-    config.store.durability.value = config.store.effective_durability();
+  // Where both have a folder or none, it is the durability in force that counts.
+  const bool is_alike = a.store.path.value.empty() == b.store.path.value.empty();
+  const auto values = [&](Config config) {
+    if (is_alike) config.store.durability.value = config.store.effective_durability();
     return values_of(table_of(config));
   };
   const Texts before = values(a), after = values(b);

@@ -33,8 +33,6 @@ std::string listener_example_yaml();
 std::string policy_example(const protocol::Description& protocol);
 std::string policy_example();
 
-// Lines of a sluice.yaml, each with its origin, as in protocol::Settings.
-using Lines = std::vector<std::pair<std::string, std::string>>;
 // The text as a YAML string in double quotes.
 std::string in_quotes(std::string_view text);
 // The length in one unit, as base::parse_duration reads it.

@@ -164,7 +164,7 @@ Texts values_of(const Table& table) {
     if (entry.key.empty() || entry.about.reloaded) continue;
     if (entry.text)
       all[key] = entry.text();
-    else if (entry.parts)
+    else if (entry.parts && entry.about.shown != Shown::never)
       for (auto& [path, text] : values_of(entry.parts())) all[key + "." + path] = std::move(text);
   }
   return all;
@@ -214,26 +214,18 @@ struct Rows {
         continue;
       }
       const std::string path = prefix + std::string(entry.key) + std::string(entry.each);
-      if (!entry.values.empty()) {
+      const bool is_map = entry.values.empty() && entry.visit_usual && !help.empty();
+      if (!entry.values.empty() || is_map) {
         std::string usual =
             entry.text && !entry.about.secret && !entry.about.required ? entry.text() : "";
         if (usual == "\"\"" || usual == "[]") usual.clear();
-        keys += "| `" + path + "` | " + entry.values + " | " +
+        keys += "| `" + path + "` | " + (is_map ? "a map" : entry.values) + " | " +
                 (usual.empty() ? "" : "`" + usual + "`") + " | " + outside + " | " + help + " |\n";
       }
       if (entry.visit_usual) entry.visit_usual([&](const Table& parts) { add(parts, path + "."); });
     }
   }
 };
-
-// Do the words differ in one place alone, by two letters at most?
-bool is_slip(std::string_view a, std::string_view b) {
-  const size_t shorter = std::min(a.size(), b.size()), longer = std::max(a.size(), b.size());
-  size_t front = 0, back = 0;
-  while (front < shorter && a[front] == b[front]) ++front;
-  while (back < shorter - front && a[a.size() - 1 - back] == b[b.size() - 1 - back]) ++back;
-  return front + back + 2 >= longer;
-}
 
 }  // namespace
 
@@ -252,25 +244,6 @@ std::string settings_page(const Table& table) {
   }
   return head + first + rest +
          "\n## Flags and variables alone\n\n| flag, variable | meaning |\n|---|---|\n" + others;
-}
-
-void warn_of_near(const CommandIo& io, const std::vector<std::string_view>& known,
-                  base::Diagnostics& diagnostics) {
-  constexpr size_t shortest = 8;  // shorter names are like too many others
-  if (!io.variables) return;
-  for (const auto& [name, text] : io.variables()) {
-    if (text.empty() || name.size() < shortest ||
-        std::find(known.begin(), known.end(), name) != known.end())
-      continue;
-    const auto near = std::find_if(known.begin(), known.end(),
-                                   [&](std::string_view one) { return is_slip(name, one); });
-    if (near == known.end()) continue;
-    base::Diagnostic place;
-    place.subject = name;
-    place.severity = base::Diagnostic::Severity::warning;
-    complain(place, "is not a variable that is read", "did you mean `" + std::string(*near) + "`?",
-             diagnostics);
-  }
 }
 
 bool Number::read_number(const Written& written, uint64_t& to) const {
@@ -308,7 +281,7 @@ bool Size::read_size(const Written& written, uint64_t& to) const {
   return written.wrong_text(
       "is not a size" +
           (bytes ? " from " + base::format_size(least) + " to " + base::format_size(most) : ""),
-      "write a number and a unit, as in `64MiB` or `2GiB`");
+      std::string(remedy));
 }
 
 std::string Size::text(uint64_t value) const {
@@ -362,7 +335,7 @@ bool Path::read(const Written& written, std::string& to) const {
 std::string Path::text(const std::string& value) const {
   if (value.empty()) return "";
   std::error_code unknown;  // then the path stays as it is
-  const auto path = std::filesystem::absolute(value, unknown);
+  const auto path = std::filesystem::absolute(value, unknown).lexically_normal();
   return in_quotes(unknown ? value : path.string());
 }
 

@@ -96,7 +96,7 @@ struct About {
   Shown shown = Shown::always;
   bool secret = false;    // never printed
   bool reloaded = false;  // a reload applies it
-  bool required = false;  // it has no default
+  bool required = false;  // it has no default, or one that has no text
 };
 
 struct Entry;
@@ -152,10 +152,6 @@ void each_outside(const Table& table, const std::function<void(const Entry&)>& v
 // the first level.
 std::string settings_page(const Table& table);
 
-// Warns of each variable that is none of `known`, and whose name is nearly one of them.
-void warn_of_near(const CommandIo& io, const std::vector<std::string_view>& known,
-                  base::Diagnostics& diagnostics);
-
 // ---- Kinds of values: `read` sets one from what was written, `text` is what `read` takes, and
 // `values` tells people which there are. ----
 
@@ -189,6 +185,7 @@ struct Milliseconds {
 
 struct Size {
   uint64_t least, most;
+  std::string_view remedy = "write a number and a unit, as in `64MiB` or `2GiB`";
   bool read_size(const Written& written, uint64_t& to) const;
   template <class T>
   bool read(const Written& written, T& to) const {
@@ -201,8 +198,7 @@ struct Size {
   std::string values() const { return text(least) + " to " + text(most); }
 };
 
-// A length of time with a unit. `none`: the value that means none, written as 0; base::never: it is
-// not printed, and there is no way to write it.
+// A length of time with a unit. `none`: the value that means none, written as 0.
 struct Length {
   base::Duration least, most;
   std::optional<base::Duration> none = {};

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "config/config.h"
+#include "config/variables.h"
 #include "tests/support/paths.h"
 
 namespace sluice::config::table_test {
@@ -21,9 +22,8 @@ namespace {
 
 using Variables = std::map<std::string, std::string>;
 
-// Reads the variables; returns what is said about them.
-std::vector<std::string> said_of(const Variables& variables,
-                                 std::vector<std::string_view> others = {}) {
+// What a start says about the variables.
+std::vector<std::string> said_of(const Variables& variables, const OtherVariables& others = {}) {
   std::ostringstream out, err;
   const CommandIo io{out,
                      err,
@@ -38,9 +38,8 @@ std::vector<std::string> said_of(const Variables& variables,
                        return std::vector<std::pair<std::string, std::string>>(variables.begin(),
                                                                                variables.end());
                      }};
-  Config config;
   base::Diagnostics diagnostics;
-  apply_environment(io, config, diagnostics, others);
+  warn_of_near(io, others, diagnostics);
   std::vector<std::string> all;
   for (const auto& one : diagnostics) all.push_back(base::to_string(one));
   return all;
@@ -57,16 +56,21 @@ TEST(NearVariables, AreWarnedOf) {
   EXPECT_EQ(said_of({{"SLUICE_REDIS_TSL", "true"}}),
             warning("SLUICE_REDIS_TSL", "SLUICE_REDIS_TLS"));
   // Of a drop-in's own variables too.
-  EXPECT_EQ(said_of({{"REDIS_HOTS", "a"}}, {"REDIS_HOST"}), warning("REDIS_HOTS", "REDIS_HOST"));
+  EXPECT_EQ(said_of({{"REDIS_HOTS", "a"}}, {{"REDIS_HOST"}}), warning("REDIS_HOTS", "REDIS_HOST"));
 }
 
 TEST(NearVariables, AreNotThoseThatAreReadOrFarOrEmpty) {
   const std::vector<std::string> nothing;
   EXPECT_EQ(said_of({{"SLUICE_MEMORY", "1GiB"}, {"SLUICE_WORKERS", "4"}}), nothing);
   EXPECT_EQ(said_of({{"SLUICE_MEMROY", ""}}), nothing);
-  EXPECT_EQ(said_of({{"HOSTNAME", "a"}, {"PATH", "/bin"}, {"POST", "1"}}, {"HOST", "PORT"}),
+  EXPECT_EQ(said_of({{"HOSTNAME", "a"}, {"PATH", "/bin"}, {"POST", "1"}}, {{"HOST", "PORT"}}),
             nothing);
-  EXPECT_EQ(said_of({{"REDIS_HOST", "a"}}, {"REDIS_HOST"}), nothing);
+  EXPECT_EQ(said_of({{"REDIS_HOST", "a"}}, {{"REDIS_HOST"}}), nothing);
+  // The nearest of several, and none that has no effect.
+  const OtherVariables others{{"REDIS_URL", "REDIS_TLS"},
+                              [](std::string_view name) { return name.starts_with("TRACING_"); }};
+  EXPECT_EQ(said_of({{"REDIS_TL", "true"}}, others), warning("REDIS_TL", "REDIS_TLS"));
+  EXPECT_EQ(said_of({{"TRACING_ENABLE", "true"}}, {{"TRACING_ENABLED"}, others.is_known}), nothing);
   // Others' variables of this name's family, which deployments set: no word about them.
   EXPECT_EQ(said_of({{"SLUICE_SERVICE_HOST", "10.0.0.1"},
                      {"SLUICE_SERVICE_PORT", "8390"},

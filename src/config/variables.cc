@@ -16,7 +16,44 @@ base::Diagnostic place_of(const char* name, base::Diagnostic::Severity severity)
   return place;
 }
 
+// How many letters the words differ by in the one place where they do.
+size_t slip_between(std::string_view a, std::string_view b) {
+  const size_t shorter = std::min(a.size(), b.size()), longer = std::max(a.size(), b.size());
+  size_t front = 0, back = 0;
+  while (front < shorter && a[front] == b[front]) ++front;
+  while (back < shorter - front && a[a.size() - 1 - back] == b[b.size() - 1 - back]) ++back;
+  return longer - front - back;
+}
+
 }  // namespace
+
+void warn_of_near(const CommandIo& io, const OtherVariables& others,
+                  base::Diagnostics& diagnostics) {
+  constexpr size_t shortest = 8;  // shorter names are like too many others
+  constexpr size_t slip_max = 2;
+  if (!io.variables) return;
+  // Those of commands that ask a server are no slips.
+  std::vector<std::string_view> known{"SLUICE_ADMIN_SERVER", "SLUICE_TOKEN"};
+  known.insert(known.end(), others.names.begin(), others.names.end());
+  Config usual;
+  each_outside(table_of(usual), [&](const Entry& entry) {
+    if (!entry.about.variable.empty()) known.push_back(entry.about.variable);
+  });
+  for (const auto& [name, text] : io.variables()) {
+    if (text.empty() || name.size() < shortest ||
+        std::find(known.begin(), known.end(), name) != known.end() ||
+        (others.is_known != nullptr && others.is_known(name)))
+      continue;
+    const std::string& its = name;
+    const auto near = std::min_element(known.begin(), known.end(), [&](auto a, auto b) {
+      return slip_between(its, a) < slip_between(its, b);
+    });
+    if (slip_between(name, *near) > slip_max) continue;
+    complain(place_of(name.c_str(), base::Diagnostic::Severity::warning),
+             "is not a variable that is read", "did you mean `" + std::string(*near) + "`?",
+             diagnostics);
+  }
+}
 
 std::string help_of(std::span<const VariableHelp> all) {
   constexpr size_t column = 17;

@@ -28,6 +28,17 @@ std::string help_of(std::span<const VariableHelp> all);
 // Each name once.
 std::vector<std::string_view> names_of(std::span<const VariableHelp> all);
 
+// Variables that are read beside those of the table: a drop-in's.
+struct OtherVariables {
+  std::vector<std::string_view> names = {};
+  // Is it none of the names, and yet one of the original's, as one that has no effect? Null: none
+  // is.
+  bool (*is_known)(std::string_view name) = nullptr;
+};
+// Warns of each variable that is not known, and whose name is nearly that of one that is read.
+void warn_of_near(const CommandIo& io, const OtherVariables& others,
+                  base::Diagnostics& diagnostics);
+
 class Variables {
  public:
   Variables(const CommandIo& io, base::Diagnostics& diagnostics)

@@ -90,7 +90,8 @@ struct Options {
   std::string admin_socket = {};
   bool is_admin_socket_wanted = false;  // true: the server does not start without that socket
   std::optional<admin::StatsdOptions> statsd = {};
-  // Further sources of metrics: stores. They outlive the server.
+  // Further sources of metrics: stores, and what a protocol adds in Settings::add_to. They outlive
+  // the server; a protocol's lives as long as its session options.
   std::vector<const metrics::Source*> sources = {};
   // Where rules and the store intern spaces; outlives the server. Null: overrides are not
   // supported.

@@ -169,7 +169,15 @@ TEST(Prometheus, AlertsAndDashboardNameExistingMetrics) {
     EXPECT_TRUE(families.contains(family)) << family;
     EXPECT_NE(operating.find(family), std::string::npos) << family;
   }
-  for (const auto& name : metrics_named(operating)) EXPECT_TRUE(families.contains(name)) << name;
+  const auto told = metrics_named(operating);
+  for (const auto& name : told) EXPECT_TRUE(families.contains(name)) << name;
+  for (const std::string& family : families) {
+    const bool is_sample =
+        family.ends_with("_bucket") || family.ends_with("_sum") || family.ends_with("_count");
+    if (family.starts_with("sluice_") && !is_sample) {
+      EXPECT_TRUE(told.contains(family)) << family << " is on no page";
+    }
+  }
   for (const char* file : {"prometheus/sluice-alerts.yml", "grafana/sluice.json"}) {
     const std::string text = text_of(examples + file);
     ASSERT_FALSE(text.empty()) << file;

@@ -83,12 +83,13 @@ int serve(const protocol::Words& words, config::CommandIo& io) {
     }
     config.policy.push_back(
         {number_of(description), base::Cloned<protocol::PolicyFiles>(std::move(policy))});
-    config::apply_environment(io, config, to, config::names_of(variables_help));
+    config::apply_environment(io, config, to);
     apply_divvy_environment(io, config, to);
     config::apply_flags(flags, config, to);
     return config;
   };
-  return config::serve_config(read, config::Reloads::rules, flags, {first_lines, nullptr}, io);
+  return config::serve_config(read, config::Reloads::rules, flags, {first_lines, nullptr}, io,
+                              {config::names_of(variables_help)});
 }
 
 }  // namespace sluice::divvy

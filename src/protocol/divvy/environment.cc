@@ -129,6 +129,7 @@ void apply_divvy_environment(const config::CommandIo& io, config::Config& config
   auto& settings = static_cast<DivvySettings&>(config.settings_of(number_of(description)));
   apply_statsd(variables, settings);
   apply_page(variables, settings);
+  if (settings.page || settings.statsd) settings.origin = "environment";
 }
 
 }  // namespace sluice::divvy

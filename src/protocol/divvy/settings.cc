@@ -16,13 +16,18 @@ using config::setting;
 std::vector<config::Entry> page_table(MetricsPage& page) {
   return {setting("address", page.address, HostPort{metrics_port},
                   {.help = "where Divvy's own page of metrics is served"}),
-          setting("path", page.path, config::Text{}, {.help = "and its path"})};
+          setting("path", page.path, config::Text{}, {.help = "the path of that page"})};
 }
 
 std::vector<config::Entry> statsd_table(Statsd& statsd) {
+  config::Entry prefix =
+      setting("prefix", statsd.prefix, config::Text{}, {.help = "a prefix of the metrics' names"});
+  prefix.text = [&statsd] {  // an empty one cannot be written
+    return statsd.prefix.empty() ? "" : config::Text{}.text(statsd.prefix);
+  };
   return {setting("address", statsd.address, HostPort{config::statsd_port},
                   {.help = "the statsd that is told Divvy's metrics"}),
-          setting("prefix", statsd.prefix, config::Text{}, {.help = "of the metrics' names"}),
+          std::move(prefix),
           setting("tcp", statsd.tcp, config::Truth{"write `tcp: true`, or take it out for UDP"},
                   {.help = "by TCP in place of UDP"})};
 }
@@ -47,8 +52,11 @@ std::unique_ptr<protocol::Settings> DivvySettings::clone() const {
 }
 
 std::vector<config::Entry> DivvySettings::table() {
-  config::Entry page_entry = section("metrics", page, page_table, {}, &page_origin);
-  config::Entry statsd_entry = section("statsd", statsd, statsd_table, {}, &statsd_origin);
+  config::Entry page_entry =
+      section("metrics", page, page_table, {.help = "Divvy's own metrics as a page"}, &page_origin);
+  config::Entry statsd_entry =
+      section("statsd", statsd, statsd_table, {.help = "Divvy's own metrics, sent to a statsd"},
+              &statsd_origin);
   page_entry.on_one_line = statsd_entry.on_one_line = true;
   return {std::move(page_entry), std::move(statsd_entry)};
 }

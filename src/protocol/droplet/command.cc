@@ -47,12 +47,13 @@ int serve(const protocol::Words& words, config::CommandIo& io) {
     config::Config config;
     config.listen = {{{number_of(description), {"::", description.port}}}};
     if (host) config.listen.front().value.address.host = *host;
-    config::apply_environment(io, config, to, config::names_of(variables_help));
+    config::apply_environment(io, config, to);
     config::Variables(io, to).apply_node_port(config.listen.front(), "3000", true);
     config::apply_flags(flags, config, to);
     return config;
   };
-  return config::serve_config(read, config::Reloads::rules, flags, {}, io);
+  return config::serve_config(read, config::Reloads::rules, flags, {}, io,
+                              {config::names_of(variables_help)});
 }
 
 }  // namespace sluice::droplet

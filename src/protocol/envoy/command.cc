@@ -68,12 +68,13 @@ int serve(const protocol::Words& words, config::CommandIo& io) {
     auto files = std::make_unique<LimitsFiles>(std::move(folder));
     apply_limits_environment(io, *files, to);
     config.policy.push_back({self, base::Cloned<protocol::PolicyFiles>(std::move(files))});
-    config::apply_environment(io, config, to, variable_names());
+    config::apply_environment(io, config, to);
     apply_service_environment(io, config, to);
     config::apply_flags(flags, config, to);
     return config;
   };
-  return config::serve_config(read, config::Reloads::rules, flags, {}, io);
+  return config::serve_config(read, config::Reloads::rules, flags, {}, io,
+                              {variable_names(), has_no_effect});
 }
 
 }  // namespace sluice::envoy

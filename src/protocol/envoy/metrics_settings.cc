@@ -69,16 +69,18 @@ config::Table metrics_table(MetricsSettings& its) {
   const auto about = [](std::string_view help) {
     return config::About{.help = help, .shown = config::Shown::changed};
   };
-  config::Entry page{.key = "prometheus", .is_single = false, .all_shown = true};
+  config::Entry page{.key = "prometheus",
+                     .about = {.help = "the original's metrics as a page for Prometheus"},
+                     .is_single = false,
+                     .all_shown = true};
   const auto page_table = [about](MetricsSettings::Page& at, LimitMetrics::Options& counting) {
     config::Table table{
         setting("address", at.address, config::HostPort{prometheus_port},
                 {.help = "where Prometheus finds the original's page"}),
-        setting("path", at.path, config::Text{}, {.help = "and its path"}),
+        setting("path", at.path, config::Text{}, {.help = "the path of that page"}),
         setting("milliseconds", counting.milliseconds,
                 config::Truth{"write `milliseconds: true`, or take it out for seconds"},
                 about("response times are in milliseconds, as the original can have them"))};
-    if (!counting.milliseconds) table.back().text = {};
     return table;
   };
   page.read = [&its, page_table](const config::Written& written) {
@@ -92,7 +94,10 @@ config::Table metrics_table(MetricsSettings& its) {
     MetricsSettings usual;
     visit(page_table(usual.prometheus.emplace(), usual.counting));
   };
-  config::Entry statsd{.key = "statsd", .is_single = false, .all_shown = true};
+  config::Entry statsd{.key = "statsd",
+                       .about = {.help = "or sent to a statsd"},
+                       .is_single = false,
+                       .all_shown = true};
   const auto statsd_table = [about](MetricsSettings::Statsd& to, LimitMetrics::Options& counting) {
     return config::Table{
         setting("address", to.address, config::HostPort{config::statsd_port},
@@ -100,7 +105,7 @@ config::Table metrics_table(MetricsSettings& its) {
         setting("flush_interval", to.flush_interval,
                 config::Length{{1'000}, flush_interval_max, {}, "10s"},
                 {.help = "how often it is told"}),
-        setting("tags", counting.tags, Tags{}, about("in the metrics' names"))};
+        setting("tags", counting.tags, Tags{}, about("tags in the names of the metrics"))};
   };
   statsd.read = [&its, statsd_table](const config::Written& written) {
     read_table(written, statsd_table(its.statsd.emplace(), its.counting));

@@ -94,9 +94,11 @@ std::vector<config::Entry> EnvoySettings::table() {
               config::ListOf{config::Text{}, "all_or_nothing: [DOMAIN]"},
               changed("domains that are charged all or nothing although `charge` is `each`")),
       truth("stop_when_over", options.sparing,
-            "if one of the request's limits is over, only those that are over are charged"),
+            "if one of the request's limits is over, only those that are over are charged, in one "
+            "step"),
       truth("shadow_mode", response.shadow,
-            "the overall code of an answer is OK, whatever the statuses of its descriptors are"),
+            "the overall code of an answer is OK, whatever the statuses of its descriptors are; "
+            "[for one limit](envoy.md#one-limit-in-shadow) it is a key of its descriptor"),
       truth("quota_mode", response.quota, "every limit is treated as one with `quota_mode`"),
       truth("dynamic_metadata", response.dynamic_metadata,
             "the answer contains domain, descriptors, and the metadata of limits that are not "
@@ -106,10 +108,12 @@ std::vector<config::Entry> EnvoySettings::table() {
                                           "write none, legacy, ietf or both"),
               always("header fields in the answer. `legacy`: the three below. `ietf`: "
                      "`RateLimit-Policy`, `RateLimit`, and `Retry-After` when over")),
-      setting("limit_header", response.limit_header, HeaderName{}, changed("name of the first")),
+      setting("limit_header", response.limit_header, HeaderName{},
+              changed("name of the header with the limit")),
       setting("remaining_header", response.remaining_header, HeaderName{},
-              changed("of the second")),
-      setting("reset_header", response.reset_header, HeaderName{}, changed("of the third")),
+              changed("name of the header with what is left")),
+      setting("reset_header", response.reset_header, HeaderName{},
+              changed("name of the header with the time of the reset")),
       setting("error_code", options.error_code, ErrorCode{},
               always("gRPC's status when the store cannot decide; too late is always "
                      "`UNAVAILABLE`")),
@@ -120,9 +124,9 @@ std::vector<config::Entry> EnvoySettings::table() {
       truth("reflection", options.reflection, "gRPC's server reflection is answered (`grpcurl`)"),
       setting("connection_age", options.connection_age, Age{},
               changed("at this age, plus or minus a tenth, a connection accepts no more calls: "
-                      "Envoy opens a new one")),
+                      "Envoy opens a new one; without it there is no bound")),
       setting("connection_grace", options.connection_grace, Age{},
-              changed("how long calls under way may then take")),
+              changed("how long calls under way may then take; without it there is no bound")),
       setting("debug_port", options.debug_port, config::Number{1, UINT16_MAX},
               {.help = "the port of a listener that serves only `/rlconfig`, the limits as lines",
                .shown = config::Shown::changed,

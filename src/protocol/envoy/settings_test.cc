@@ -134,7 +134,7 @@ TEST(EnvoyMetricsSettings, CountNothingWithoutAPageOrAStatsd) {
 
 TEST(EnvoyMetricsSettings, ReadBackTheSameAfterPrinting) {
   for (const char* metrics :
-       {"{ prometheus: { address: \"[::]:9090\", path: \"/metrics\" } }",
+       {"{ prometheus: { address: \"[::]:9090\", path: \"/metrics\", milliseconds: false } }",
         "{ prometheus: { address: \"a:1\", path: \"/\", milliseconds: true } }",
         "{ statsd: { address: \"localhost:8125\", flush_interval: 10s, tags: \"a:1,b:2\" }, "
         "near_limit_ratio: 0.25 }"}) {

@@ -1,5 +1,6 @@
 #include "protocol/envoy/variables.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "protocol/envoy/metrics_settings.h"
@@ -192,6 +193,11 @@ std::vector<std::string_view> variable_names() {
   std::vector<std::string_view> names;
   for (const Variable& one : all) names.emplace_back(one.name);
   return names;
+}
+
+bool has_no_effect(std::string_view name) {
+  return std::ranges::any_of(without_effect_prefixes,
+                             [&](std::string_view prefix) { return name.starts_with(prefix); });
 }
 
 std::optional<bool> Variables::truth(const char* name) const {

@@ -13,6 +13,8 @@ namespace sluice::envoy {
 
 // The names of all variables of the original.
 std::vector<std::string_view> variable_names();
+// Is it one of a family without effect, of which Variables::check warns by itself?
+bool has_no_effect(std::string_view name);
 
 // What cannot be read at all is reported by check, and counts as not set elsewhere.
 class Variables : public config::Variables {

@@ -288,8 +288,8 @@ std::vector<config::Entry> HttpSettings::table() {
                       .variable = "SLUICE_HTTP_HOSTS",
                       .type = "NAME,...",
                       .help =
-                          "Names that Host may have in HTTP requests to loopback, besides "
-                          "localhost",
+                          "Names that Host may have in HTTP requests to loopback, besides\n"
+                          "localhost, each without port, scheme and `*`",
                       .shown = Shown::changed};
   return {
       setting("unmatched", options.unmatched, config::choice<Unmatched>(unmatched_names),

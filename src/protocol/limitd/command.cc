@@ -208,11 +208,12 @@ int serve(const protocol::Words& words, config::CommandIo& io) {
          base::Cloned<protocol::PolicyFiles>(std::make_unique<LimitdFiles>(
              base::Setting<std::string>{file, flags.file ? "--config-file" : "default"}, source))});
     apply_settings(flags, said, config, to);
-    config::apply_environment(io, config, to, config::names_of(variables_help));
+    config::apply_environment(io, config, to);
     config::apply_flags(server_flags, config, to);
     return config;
   };
-  return config::serve_config(read, config::Reloads::rules, server_flags, {}, io);
+  return config::serve_config(read, config::Reloads::rules, server_flags, {}, io,
+                              {config::names_of(variables_help)});
 }
 
 }  // namespace sluice::limitd
