@@ -27,8 +27,7 @@ struct Nodes {
     for (const Written& item : items) {
       const std::string& text = item.text;
       // A comma may stand behind the last one.
-      if (text.empty() && written.reader == nullptr && &item == &items.back() && items.size() > 1)
-        continue;
+      if (text.empty() && written.reader == nullptr && &item == &items.back()) continue;
       const size_t at = text.rfind('@');
       base::Result<Address> address =
           at == text.npos ? parse_address(text, usual)
@@ -54,7 +53,7 @@ struct Nodes {
       texts.push_back(in_quotes(format_address(node.host, node.port)));
     return texts.empty() ? "" : list_text(texts);
   }
-  std::string values() const { return "a list: HOST:PORT"; }
+  std::string values() const { return "a list: HOST or HOST:PORT"; }
 };
 
 Table sentinel_table(redis::Sentinels& sentinel) {

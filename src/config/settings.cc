@@ -332,7 +332,9 @@ Table listener_table(Listener& listener, std::string& address) {
       },
       {.help = "what is spoken there", .required = true},
       [&listener] { return std::string(name_of(listener)); });
-  protocol.values = "a protocol, `admin`";
+  for (const protocol::Description* one : protocol::all())
+    protocol.values += "`" + std::string(one->name) + "`, ";
+  protocol.values += "`admin`";
   Entry where = own_setting(
       "address",
       [&address](const Written& written) {
@@ -344,7 +346,7 @@ Table listener_table(Listener& listener, std::string& address) {
   where.values = "HOST:PORT";
   About unmatched = changed(
       "what a request is answered that no rule applies to; without it what "
-      "the protocol's original answers");
+      "the protocol's original answers. Not of protocols with an `unmatched` of their own");
   if (listener.unmatched == request::Unmatched::as_protocol) unmatched.shown = Shown::never;
   return {std::move(protocol),
           std::move(where),
@@ -400,7 +402,7 @@ Table table_of(Config& config) {
            .variable = "SLUICE_ADMIN",
            .type = "ADDRESS",
            .help = "Where the admin port listens, as 127.0.0.1:8380, or the path of a socket;\n"
-                   "off: nowhere. By default a command without a port for it makes a socket\n"
+                   "off: nowhere. A server without a port for it by default makes a socket\n"
                    "in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR, /run/sluice, /tmp/sluice-UID or\n"
                    "the folder of the counters"}),
       setting("", config.operations.admin_token, AdminToken{},
@@ -412,7 +414,8 @@ Table table_of(Config& config) {
           {.flag = "--unmatched",
            .type = "allow|deny|error",
            .help = "What a request is answered that no rule applies to: allow, deny or error;\n"
-                   "by default what the protocol's original answers"}),
+                   "by default what the protocol's original answers. Not of protocols with an\n"
+                   "`unmatched` of their own"}),
       is_list(own_setting(
           "policy", [&config](const Written& written) { return read_policy(written, config); },
           {.shown = Shown::never, .reloaded = true})),

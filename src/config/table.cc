@@ -68,9 +68,10 @@ GivenKeys read_table(const Written& map, const Table& table) {
       known.push_back(entry.key);
   FileReader& reader = *map.reader;
   for (const auto& [key, value] : reader.yaml().entries(map.key, map.node, known, gone)) {
-    const auto entry = std::find_if(table.begin(), table.end(),
-                                    [&](const Entry& one) { return one.key == key.text(); });
-    Written written = reader.written(std::string(key.text()), value);
+    const std::string_view name = key.text();
+    const auto entry =
+        std::find_if(table.begin(), table.end(), [&](const Entry& one) { return one.key == name; });
+    Written written = reader.written(std::string(name), value);
     given[written.key] = value;
     if (entry->is_single) {
       auto text = reader.text(written.key, value);

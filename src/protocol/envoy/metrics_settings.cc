@@ -84,7 +84,7 @@ config::Table metrics_table(MetricsSettings& its) {
     return table;
   };
   page.read = [&its, page_table](const config::Written& written) {
-    read_table(written, page_table(its.prometheus.emplace(), its.counting));
+    read_table(written, page_table(its.prometheus.emplace(MetricsSettings::Page{}), its.counting));
     return true;
   };
   page.parts = [&its, page_table] {
@@ -92,7 +92,7 @@ config::Table metrics_table(MetricsSettings& its) {
   };
   page.visit_usual = [page_table](const auto& visit) {
     MetricsSettings usual;
-    visit(page_table(usual.prometheus.emplace(), usual.counting));
+    visit(page_table(usual.prometheus.emplace(MetricsSettings::Page{}), usual.counting));
   };
   config::Entry statsd{.key = "statsd",
                        .about = {.help = "or sent to a statsd"},
@@ -108,7 +108,7 @@ config::Table metrics_table(MetricsSettings& its) {
         setting("tags", counting.tags, Tags{}, about("tags in the names of the metrics"))};
   };
   statsd.read = [&its, statsd_table](const config::Written& written) {
-    read_table(written, statsd_table(its.statsd.emplace(), its.counting));
+    read_table(written, statsd_table(its.statsd.emplace(MetricsSettings::Statsd{}), its.counting));
     return true;
   };
   statsd.parts = [&its, statsd_table] {
@@ -116,7 +116,7 @@ config::Table metrics_table(MetricsSettings& its) {
   };
   statsd.visit_usual = [statsd_table](const auto& visit) {
     MetricsSettings usual;
-    visit(statsd_table(usual.statsd.emplace(), usual.counting));
+    visit(statsd_table(usual.statsd.emplace(MetricsSettings::Statsd{}), usual.counting));
   };
   return {std::move(page), std::move(statsd),
           setting("near_limit_ratio", its.counting.near_ratio, Ratio{},

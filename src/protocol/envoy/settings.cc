@@ -58,7 +58,7 @@ struct Age {
     const auto length = base::parse_duration(written.text);
     if (!length || length->us == 0)
       return written.wrong_text("is not a length of time",
-                                "write one as in `24h`, or take it out for ever");
+                                "write one as in `24h`, or take it out: then there is no bound");
     to = *length;
     return true;
   }

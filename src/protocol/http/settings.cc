@@ -58,7 +58,7 @@ struct Styles {
     bool sound = true;
     std::vector<config::Written> items;
     if (!written.node.is_list() || written.node.size() > 0)
-      items = items_of(written, "headers: [ietf, retry-after], or [] for none", sound);
+      items = items_of(written, "write `headers: [ietf, retry-after]`, or `[]` for none", sound);
     if (!sound) return false;
     for (const HeaderStyle& style : header_styles) its.*style.is_sent = false;
     for (const config::Written& item : items) {

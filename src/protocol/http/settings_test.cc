@@ -357,7 +357,7 @@ TEST(HttpSettings, ReportErrorsWithPlaceAndRemedy) {
            {"{ max_waiting: 1000001 }", "max_waiting", "1000000"},
            {"{ max_waiting: -1 }", "max_waiting", ""},
            {"{ headers: ietf }", "headers", "headers: [ietf, retry-after]"},
-           {"{ headers: {} }", "headers", "or [] for none"},
+           {"{ headers: {} }", "headers", "`[]` for none"},
            {"{ headers: [itef] }", "`itef` is not one of ietf, x-ratelimit, retry-after",
             "write one"},
            {"{ ratelimit: some }", "`some` is not one of shown, all", "write one"},
