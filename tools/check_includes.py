@@ -28,7 +28,7 @@ NAMES: dict[str, str] = {
     "transform fill fill_n remove_if replace replace_if unique shuffle sort stable_sort is_sorted "
     "nth_element lower_bound upper_bound binary_search min max clamp min_element equal "
     "lexicographical_compare ranges",
-    "array": "array",
+    "array": "array to_array",
     "atomic":
     "atomic atomic_ref memory_order_relaxed memory_order_acquire memory_order_release "
     "memory_order_acq_rel memory_order_seq_cst",

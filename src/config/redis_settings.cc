@@ -8,8 +8,6 @@
 namespace sluice::config {
 namespace {
 
-constexpr About changed{.shown = Shown::changed};
-
 About about(std::string_view help, Shown shown = Shown::changed) {
   return {.help = help, .shown = shown};
 }
@@ -161,7 +159,7 @@ Table redis_table(redis::Options& redis) {
 }
 
 // Names the Redis by a flag or a variable.
-Entry redis_named(StoreSettings& store, bool cluster, About about) {
+Entry redis_named(StoreSettings& store, bool cluster, const About& about) {
   return own_setting(
       "",
       [&store, cluster](const Written& written) {

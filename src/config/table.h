@@ -334,7 +334,7 @@ Entry setting(std::string_view key, T& to, Kind kind, About about = {}) {
           .text = [&to, kind] { return kind.text(to); }};
 }
 template <class T, class Kind>
-Entry setting(std::string_view key, base::Setting<T>& to, Kind kind, About about = {}) {
+Entry setting(std::string_view key, base::Setting<T>& to, Kind kind, const About& about = {}) {
   Entry entry = setting(key, to.value, kind, about);
   entry.read = [&to, kind](const Written& written) {
     if (!kind.read(written, to.value)) return false;
