@@ -78,6 +78,49 @@ TEST(NearVariables, AreNotThoseThatAreReadOrFarOrEmpty) {
             nothing);
 }
 
+// A reload reads variables again, and must not say the same again.
+TEST(NearVariables, AreNoMatterOfReadingThem) {
+  const Variables variables{{"SLUICE_MEMROY", "1GiB"}};
+  std::ostringstream out, err;
+  const CommandIo io{out,
+                     err,
+                     false,
+                     false,
+                     [](const char*) { return std::optional<std::string>(); },
+                     [&] {
+                       return std::vector<std::pair<std::string, std::string>>(variables.begin(),
+                                                                               variables.end());
+                     }};
+  Config config;
+  base::Diagnostics diagnostics;
+  apply_environment(io, config, diagnostics);
+  EXPECT_TRUE(diagnostics.empty());
+}
+
+std::vector<std::string> changed(const std::string& before, const std::string& after) {
+  Config a, b;
+  base::Diagnostics diagnostics;
+  read_config("rules: [{ deny: true }]\n" + before, "s.yaml", a, diagnostics);
+  read_config("rules: [{ deny: true }]\n" + after, "s.yaml", b, diagnostics);
+  EXPECT_TRUE(diagnostics.empty());
+  return changed_settings(a, b);
+}
+
+TEST(ChangedSettings, AreThoseThatAreWritten) {
+  using Paths = std::vector<std::string>;
+  const auto profile = [](const std::string& proxy) {
+    return "http: { auth: { profiles: { web: { proxy: " + proxy + ", deny: 403 } } } }\n";
+  };
+  // A proxy brings its fields along.
+  EXPECT_EQ(changed(profile("nginx"), profile("traefik")), Paths{"http.auth.profiles.web.proxy"});
+  // A folder brings a durability along, and the same folder is no change.
+  EXPECT_EQ(changed("", "store: { path: d }\n"), Paths{"store.path"});
+  EXPECT_EQ(changed("store: { path: d }\n", "store: { path: d, durability: always }\n"),
+            Paths{"store.durability"});
+  EXPECT_EQ(changed("store: { path: d }\n", "store: { path: ./x/../d }\n"), Paths{});
+  EXPECT_EQ(changed("", "store: { redis: { nodes: [a] } }\n"), Paths{"store.redis"});
+}
+
 // A flag or a variable that two entries had would set both.
 TEST(SettingsTable, DeclaresEachFlagAndVariableOnce) {
   Config config;
