@@ -24,13 +24,13 @@ Dictionary::~Dictionary() {
 }
 
 template <class T>
-void Dictionary::free_all(Places<T>& places) {
+void Dictionary::free_all(Slots<T>& places) {
   for (size_t i = 0; i < places.size(); ++i) delete places[i].its.load();
 }
 
 // Null: there is no such number.
 template <class T>
-T* Dictionary::at(const Places<T>& places, uint32_t number) {
+T* Dictionary::at(const Slots<T>& places, uint32_t number) {
   if (number < 1 || number > places.size()) return nullptr;
   return places[number - 1].its.load(std::memory_order_acquire);
 }
@@ -39,7 +39,7 @@ std::pair<std::string_view, std::string_view> Dictionary::key_of(const Family& f
   return {family.like.prefix, family.like.suffix};
 }
 
-std::string Dictionary::key_of(const List& list) {
+std::string Dictionary::key_of(const LimitList& list) {
   std::string value;
   append_limits(value, list.limits);
   return value;
@@ -56,7 +56,7 @@ uint32_t Dictionary::put(Kind<T, Numbers>& kind, std::unique_ptr<T> one, const K
     kind.free.pop_back();
   }
   if (number == 0) {
-    kind.places.append([&](Place<T>& place) { place.its.store(one.release()); });
+    kind.places.append([&](Slot<T>& place) { place.its.store(one.release()); });
     number = static_cast<uint32_t>(kind.places.size());
   } else {
     auto& its = kind.places[number - 1].its;
@@ -98,7 +98,7 @@ base::Done Dictionary::load_space(uint32_t number, std::string_view value) {
 }
 
 base::Done Dictionary::load_limits(uint32_t number, std::string_view value) {
-  auto list = std::make_unique<List>();
+  auto list = std::make_unique<LimitList>();
   if (number != lists() + 1 || !parse_limits(value, list->limits))
     return base::Problem{"entry " + std::to_string(number) + " of its limits is damaged"};
   put(lists_, std::move(list), std::string(value));
@@ -131,7 +131,7 @@ uint32_t Dictionary::add_limits(uint32_t limits_id) {
   entry.number = name(lists_, entry.value);
   const uint32_t number = entry.number;
   if (number == 0) {
-    auto list = std::make_unique<List>();
+    auto list = std::make_unique<LimitList>();
     list->limits.assign(limits.begin(), limits.end());
     list->named.store(true);
     entry.number = put(lists_, std::move(list), entry.value);
@@ -187,7 +187,7 @@ void Dictionary::all_is_loaded() {
     family.held = {};
   }
   for (size_t i = 0; i < lists(); ++i) {
-    List& list = *lists_.places[i].its.load();
+    LimitList& list = *lists_.places[i].its.load();
     list.id.store(0);
     list.held = {};
   }
@@ -207,7 +207,7 @@ const request::Space* Dictionary::space_of(Family& family) const {
   return family.held.get();
 }
 
-uint32_t Dictionary::id_of(List& list) const {
+uint32_t Dictionary::id_of(LimitList& list) const {
   if (const uint32_t id = list.id.load(std::memory_order_acquire); id != 0) return id;
   const std::lock_guard lock(mutex_);
   if (!list.held) list.held = spaces_.hold_limits(list.limits);
@@ -227,7 +227,7 @@ bool Dictionary::resolve(const StoredCounter& stored, Record& record) const {
   if (stored.limits == 0)
     return !record.space->windows.empty() &&
            limit::kept_limits::is_valid(record.space->windows, record.cells);
-  List* const list = list_of(stored);
+  LimitList* const list = list_of(stored);
   if (list == nullptr) return false;
   record.limits_id = id_of(*list);
   return true;
@@ -241,8 +241,8 @@ Dictionary::Family* Dictionary::family_of(const StoredCounter& stored) const {
 }
 
 // The list that it names and whose state it has, which is one that is named from now on.
-Dictionary::List* Dictionary::list_of(const StoredCounter& stored) const {
-  List* const list = at(lists_.places, stored.limits);
+Dictionary::LimitList* Dictionary::list_of(const StoredCounter& stored) const {
+  LimitList* const list = at(lists_.places, stored.limits);
   if (list == nullptr) return nullptr;
   list->named.store(true, std::memory_order_relaxed);
   return limit::left_out::fits(list->limits, stored.state()) ? list : nullptr;

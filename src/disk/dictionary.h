@@ -101,7 +101,7 @@ class Dictionary {
     bool is_free = false;            // the committer's
   };
   // Readers take no lock, so one lives until the round after that in which it became free.
-  struct List : Named {
+  struct LimitList : Named {
     std::vector<limit::Limit> limits;
     std::atomic<uint32_t> id{0};  // of this process's lists; 0: no counter that names it was met
     request::LimitsRef held;      // guarded
@@ -113,11 +113,11 @@ class Dictionary {
   };
   // Its number stands for another in time.
   template <class T>
-  struct Place {
+  struct Slot {
     std::atomic<T*> its{nullptr};
   };
   template <class T>
-  using Places = request::StableList<Place<T>>;  // the n-th has number n + 1
+  using Slots = request::StableList<Slot<T>>;  // the n-th has number n + 1
   struct Numbered {
     uint32_t number = 0, serial = 0;
   };
@@ -127,7 +127,7 @@ class Dictionary {
   // Numbers of one kind. The committer's, but for what is in `places`.
   template <class T, class Numbers>
   struct Kind {
-    Places<T> places;
+    Slots<T> places;
     Numbers numbers;  // also the free ones, as the entries on disk say of them
     std::vector<uint32_t> free;
     std::vector<std::unique_ptr<T>> retired;
@@ -139,15 +139,15 @@ class Dictionary {
   template <class T, class Numbers>
   void find_free(Kind<T, Numbers>& kind);
   static std::pair<std::string_view, std::string_view> key_of(const Family& family);
-  static std::string key_of(const List& list);
+  static std::string key_of(const LimitList& list);
   template <class T>
-  static T* at(const Places<T>& places, uint32_t number);
+  static T* at(const Slots<T>& places, uint32_t number);
   template <class T>
-  static void free_all(Places<T>& places);
-  List* list_of(const StoredCounter& stored) const;
+  static void free_all(Slots<T>& places);
+  LimitList* list_of(const StoredCounter& stored) const;
   Family* family_of(const StoredCounter& stored) const;
   const request::Space* space_of(Family& family) const;
-  uint32_t id_of(List& list) const;
+  uint32_t id_of(LimitList& list) const;
   void find_free();
 
   request::Spaces& spaces_;
@@ -155,7 +155,7 @@ class Dictionary {
   // By identity, and by what is stored of a list. A space has one number at most, free or not: it
   // is part of its counters' keys.
   Kind<Family, std::map<std::pair<std::string_view, std::string_view>, uint32_t>> families_;
-  Kind<List, std::unordered_map<std::string, uint32_t>> lists_;
+  Kind<LimitList, std::unordered_map<std::string, uint32_t>> lists_;
   // The committer's, as is all that follows but for what is atomic or guarded. Numbers that are not
   // free, and how many of them the last round left.
   size_t used_ = 0, left_ = 0;

@@ -113,7 +113,7 @@ bool DurableStore::rest(milliseconds time) {
 
 void DurableStore::keep_fetching() {
   for (;;) {
-    Wanted wanted;
+    WaitingBatch wanted;
     {
       std::unique_lock lock(loading_mutex_);
       wants_.wait(lock, [this] {
@@ -140,7 +140,7 @@ void DurableStore::keep_fetching() {
   }
 }
 
-Error DurableStore::fetch(const Wanted& wanted) {
+Error DurableStore::fetch(const WaitingBatch& wanted) {
   for (const auto& [space, key] : wanted.keys) {
     if (forgotten_) break;  // it is in the table, or known not to exist
     store::Restored restored = store::Restored::yes;

@@ -84,17 +84,17 @@ base::Done DurableStore::start() {
 
 // Uses several threads, as the start waits for this.
 base::Done DurableStore::replay() {
-  struct Part {
+  struct ReplayShare {
     base::Done read;
     bool no_memory = false;
     uint64_t nonsense = 0;
   };
   table_->reserve(journal_->counters_in_blocks());
-  std::vector<Part> parts(std::min<size_t>(base::processors(), replaying_max));
+  std::vector<ReplayShare> parts(std::min<size_t>(base::processors(), replaying_max));
   std::vector<std::thread> threads;
   for (size_t i = 0; i < parts.size(); ++i) {
     threads.emplace_back([this, i, &parts] {
-      Part& part = parts[i];
+      ReplayShare& part = parts[i];
       part.read = journal_->replay([&](const request::CounterRecord& record) {
         const store::Restored restored = table_->restore(record, true, {i, parts.size()});
         part.no_memory |= restored == store::Restored::no_memory;
@@ -105,7 +105,7 @@ base::Done DurableStore::replay() {
   for (auto& thread : threads) thread.join();
   uint64_t nonsense = 0;
   base::Done done;
-  for (Part& part : parts) {
+  for (ReplayShare& part : parts) {
     nonsense += part.nonsense;
     if (part.no_memory)
       done = base::Problem{"the counters of " + options_.path +
@@ -200,7 +200,7 @@ store::Applied DurableStore::apply_loading(const request::Batch& batch, base::Ti
 // Has the group's missing counters fetched. False: none is missing.
 bool DurableStore::want(const request::Batch& batch, const Group& group, base::Time now,
                         store::CompletionQueue* completions, Ticket ticket) {
-  Wanted wanted{.completions = completions, .ticket = ticket, .now = now, .keys = {}};
+  WaitingBatch wanted{.completions = completions, .ticket = ticket, .now = now, .keys = {}};
   table_->each_absent(batch, group, [&](const Charge& charge) {
     wanted.keys.emplace_back(charge.space, std::string(charge.key));
   });

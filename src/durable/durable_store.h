@@ -111,7 +111,7 @@ class DurableStore final : public store::Store,
 
  private:
   // A batch with counters that must be fetched.
-  struct Wanted {
+  struct WaitingBatch {
     store::CompletionQueue* completions;
     request::Ticket ticket;
     base::Time now;  // the time of its request
@@ -146,7 +146,7 @@ class DurableStore final : public store::Store,
   void begin_failing(const base::Problem& problem);
   void wake_waiting();
   void keep_fetching();
-  request::Error fetch(const Wanted& wanted);
+  request::Error fetch(const WaitingBatch& wanted);
   void keep_scanning();
   enum class Scan { done, no_memory, failed, stopped };
   Scan scan(uint64_t& loaded, uint64_t& nonsense);
@@ -178,7 +178,7 @@ class DurableStore final : public store::Store,
   bool forgotten_ = false;    // the journal knows that all is loaded; fetching thread only
   std::mutex loading_mutex_;  // of the three below
   std::condition_variable wants_, rests_;
-  std::deque<Wanted> wanted_;
+  std::deque<WaitingBatch> wanted_;
   std::vector<Failed> failed_;
   bool stopping_ = false, no_lists_ = false;
   std::pair<store::CompletionQueue*, request::Ticket>
