@@ -27,9 +27,9 @@ ROOMS: dict[str, str] = {
     "net": "base",
     "store": "base limit request net",
     "embed": "base limit request policy policy/read store",
-    "disk": "base limit request store",
-    "keep": "base limit request policy policy/read disk store embed",
-    "durable": "base limit request metrics disk store",
+    "store/log": "base limit request store",
+    "keep": "base limit request policy policy/read store store/log embed",
+    "durable": "base limit request metrics store store/log",
     "redis": "base limit request metrics net store",
     "client": "base net wire",
     "protocol": "base request metrics policy",
@@ -38,11 +38,11 @@ ROOMS: dict[str, str] = {
     "engine": "access base limit request metrics policy store live protocol",
     "admin": "access base log request metrics policy policy/read wire store live protocol engine",
     "server": "access base limit log request policy metrics net store live protocol engine admin",
-    "config": "access base log request metrics net policy policy/read disk store durable redis protocol live engine admin server",
-    "cli": "access base limit policy policy/read wire disk client remote live protocol admin config",
-    "protocol/*": "access base limit request metrics policy policy/read wire disk client protocol engine admin server config cli",
+    "config": "access base log request metrics net policy policy/read store store/log durable redis protocol live engine admin server",
+    "cli": "access base limit policy policy/read wire store/log client remote live protocol admin config",
+    "protocol/*": "access base limit request metrics policy policy/read wire store/log client protocol engine admin server config cli",
     "main": "cli",
-    "testing": "base limit request policy disk client",
+    "testing": "base limit request policy store/log client",
 }
 # Pairs of the table that must still be removed; the check for cycles ignores them.
 KNOWN_DEBTS = {
@@ -55,7 +55,7 @@ HEADERS_ALONE = {
 SIDE_ROOMS: dict[str, str] = {
     "policy": "policy/read protocol/*",
     "policy/read": "protocol/*",
-    "engine": "policy/read disk durable protocol/*",
+    "engine": "policy/read store/log durable protocol/*",
     "server": "protocol/*",
     "admin": "protocol/*",
     "protocol/*": "store",

@@ -11,8 +11,8 @@
 ///   (options::clock). Calls that give a time must give one of that clock.
 /// - **Threads.** commit() may be called by any number of threads at a time; those that come while
 ///   another one commits share the next commit. No thread commits by itself unless
-///   durable_options::commit_every is set. An open directory has threads of its own that
-///   read and order files (one of sluice's, and RocksDB's); they block all signals.
+///   durable_options::commit_every is set. An open directory has a thread of its own that writes
+///   snapshots; it blocks all signals.
 /// - **Errors.** Values (sluice/result.h). errc::storage: the directory is in use by another
 ///   process, cannot be read or written, is damaged or was written by a newer version; the message
 ///   says which, and what to do. After a failed commit() nothing is lost: the limiter continues in
@@ -20,12 +20,11 @@
 ///   commit() ends that finds no memory for what it collects.
 /// - **Memory.** Counters that changed since the last commit() keep their place in memory, within
 ///   options::memory_bytes: past it new counters fail with errc::no_memory until a commit()
-///   succeeds. While commits fail, each drops those that equal fresh ones again. The
-///   directory's caches and unfolded blocks take up to some hundred megabytes beside the counters.
+///   succeeds. While commits fail, each drops those that equal fresh ones again. A snapshot takes
+///   up to 16 MiB beside the counters while it is written.
 /// - **fork().** A child may go on with the counters in memory, as a limiter's child may. In the
 ///   child commit() fails with errc::storage, and the destructor writes nothing.
-/// - **dlclose().** Destroy what this header has made before. Once a directory was open, RocksDB's
-///   library stays loaded, and so may this one and what was loaded with it; loading it again works.
+/// - **dlclose().** Destroy what this header has made before; then nothing of the library stays.
 #ifndef SLUICE_DURABLE_H
 #define SLUICE_DURABLE_H
 

@@ -87,9 +87,11 @@ void ServerInfo::collect(metrics::Page& page) const {
                number(stats.committed_counters));
   page.counter("sluice_committed_bytes_total", "Bytes that were committed.",
                number(stats.committed_bytes));
-  page.gauge("sluice_store_unfolded_bytes",
-             "Bytes that were committed and are not under the counters' own keys yet.",
-             number(stats.unfolded_bytes));
+  page.counter("sluice_snapshots_total", "Snapshots of the counters that were written to the disk.",
+               number(stats.snapshots));
+  page.gauge("sluice_store_log_bytes",
+             "Bytes of the log behind the last snapshot, which a start has to replay.",
+             number(stats.log_bytes));
   page.gauge("sluice_waiting_requests", "Requests that wait for units.", number(stats.waiting));
 
   const auto policy = live_.shown();

@@ -73,7 +73,8 @@ Json store_json(const store::Catalog& store, const store::Stats& stats) {
   of_disk("commit_failures", stats.commit_failures);
   of_disk("committed_counters", stats.committed_counters);
   of_disk("committed_bytes", stats.committed_bytes);
-  of_disk("unfolded_bytes", stats.unfolded_bytes);
+  of_disk("snapshots", stats.snapshots);
+  of_disk("log_bytes", stats.log_bytes);
   // Of Redis.
   const store::RedisFigures redis = its.redis.value_or(store::RedisFigures{});
   json["connections"] = counts_json(redis.connections);

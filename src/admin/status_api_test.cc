@@ -123,7 +123,7 @@ TEST(StatusApi, ReportsEveryMemberOfAServerInMemory) {
             members(R"({"kind": "memory", "ready": true, "degraded": false, "reasons": [],
       "loading": false, "failing": false, "durability": null, "commit_interval_ms": null,
       "fsync": null, "commits": null, "commit_failures": null, "committed_counters": null,
-      "committed_bytes": null, "unfolded_bytes": null, "connections": null,
+      "committed_bytes": null, "snapshots": null, "log_bytes": null, "connections": null,
       "second_connections": null, "failures": null, "calls": null, "local_decisions": null})"));
   EXPECT_EQ(status["counters"],
             members(R"({"count": 3, "memory_bytes": 4096, "memory_bytes_max": 8192, "refused": 7,
@@ -149,13 +149,14 @@ TEST(StatusApi, HasTheSameMembersWithEveryStore) {
                            .commit_failures = 2,
                            .committed_counters = 3,
                            .committed_bytes = 4,
-                           .unfolded_bytes = 5};
+                           .snapshots = 6,
+                           .log_bytes = 5};
   const Json disk = world.status()["store"];
   EXPECT_EQ(names_of(disk), in_memory);
   EXPECT_EQ(disk, members(R"({"kind": "disk", "ready": true, "degraded": false, "reasons": [],
       "loading": true, "failing": true, "durability": "always", "commit_interval_ms": 250,
       "fsync": true, "commits": 1, "commit_failures": 2, "committed_counters": 3,
-      "committed_bytes": 4, "unfolded_bytes": 5, "connections": null,
+      "committed_bytes": 4, "snapshots": 6, "log_bytes": 5, "connections": null,
       "second_connections": null, "failures": null, "calls": null, "local_decisions": null})"));
 
   world.store.its_stats = {};
@@ -169,7 +170,7 @@ TEST(StatusApi, HasTheSameMembersWithEveryStore) {
   EXPECT_EQ(redis, members(R"({"kind": "redis", "ready": true, "degraded": false, "reasons": [],
       "loading": false, "failing": false, "durability": null, "commit_interval_ms": null,
       "fsync": null, "commits": null, "commit_failures": null, "committed_counters": null,
-      "committed_bytes": null, "unfolded_bytes": null, "connections": {"down": 1, "up": 2},
+      "committed_bytes": null, "snapshots": null, "log_bytes": null, "connections": {"down": 1, "up": 2},
       "second_connections": null, "failures": {"late": 3}, "calls": 4, "local_decisions": 5})"));
   world.store.its_kind.redis->second_connections = {{"up", 1}};
   EXPECT_EQ(world.status()["store"]["second_connections"], members(R"({"up": 1})"));

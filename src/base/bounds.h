@@ -188,19 +188,14 @@ inline constexpr size_t table_bytes_max = size_t{16} << 30;
 // fails (Error::memory); the next one goes on from there.
 inline constexpr uint32_t replaced_chains_max = 64;
 
-// Bytes of a store's blocks that are not folded yet, and so the most that a start has to replay.
-// Past it: commits wait, and with them what they hold up.
-inline constexpr size_t unfolded_bytes_max = size_t{32} << 20;
-// Logs of a store's blocks that a start finds, as each start begins one. Past it: the start puts
-// what they hold into a table first.
-inline constexpr size_t block_logs_max = 8;
-// Tables that each of a store's three databases may have open: a sixteenth of the files that the
-// process may open, between these. Past it: RocksDB closes the one that was used longest ago.
-inline constexpr size_t database_tables_min = 20;
-inline constexpr size_t database_tables_max = 1024;
-// Files of a store on disk beside its tables: logs, locks, what is written by a merge or copied by
-// a backup. Kept free of connections.
-inline constexpr size_t store_other_files = 40;
+// Bytes of the log of a store on disk behind its last snapshot, if half of that is not more; and
+// its files. Past it: a snapshot is due, and at four times the bytes, if none could be written,
+// commits fail.
+inline constexpr size_t log_bytes_max = size_t{64} << 20;
+inline constexpr size_t logs_max = 8;
+// Files that a store on disk has open: log, snapshot, lock, what is copied by a backup. Kept free
+// of connections.
+inline constexpr size_t store_files = 16;
 // How long a durable store may wait between two commits. Past it: refused at load.
 inline constexpr size_t commit_interval_ms_max = 60'000;
 // A request to a running server to copy its store. Past it: closed.

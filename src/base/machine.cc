@@ -97,9 +97,4 @@ size_t open_files() {
   return count - 1;  // without the folder itself
 }
 
-size_t database_tables_max() {
-  return std::clamp(open_files_max() / 16, bounds::database_tables_min,
-                    bounds::database_tables_max);
-}
-
 }  // namespace sluice::base

@@ -15,7 +15,4 @@ size_t raise_open_files();
 size_t open_files_max();
 size_t open_files();
 
-// Tables that one database of the store may have open: a share of what this process may have.
-size_t database_tables_max();
-
 }  // namespace sluice::base

@@ -13,7 +13,7 @@
 #include "cli/inspect.h"
 #include "config/screen_text.h"
 #include "config/settings.h"
-#include "disk/tools.h"
+#include "store/log/tools.h"
 #include "limit/debt.h"
 #include "limit/decide.h"
 #include "limit/kept_limits.h"
@@ -199,24 +199,22 @@ int stats(const StoreFlags& asked, config::CommandIo& io) {
   const disk::StoreStats& s = *stats;
   if (asked.json) {
     io.out << to_text({{"format", s.format},
-                       {"folded", s.folded},
-                       {"blocks", s.blocks},
-                       {"block_counters", s.block_counters},
-                       {"block_bytes", s.block_bytes},
-                       {"spaces", s.spaces},
-                       {"limits", s.limits},
+                       {"snapshot_counters", s.snapshot_counters},
+                       {"snapshot_bytes", s.snapshot_bytes},
+                       {"log_blocks", s.log_blocks},
+                       {"log_counters", s.log_counters},
+                       {"log_bytes", s.log_bytes},
                        {"texts", s.texts},
                        {"bytes", s.bytes}})
            << std::flush;
     return config::exit_ok;
   }
   io.out << "format " << s.format << '\n'
-         << base::counted(s.folded, "counter") << " under their own keys\n"
-         << "not folded yet: " << base::counted(s.blocks, "block") << " of "
-         << base::counted(s.block_counters, "counter") << ", "
-         << base::counted(s.block_bytes, "byte") << '\n'
-         << base::counted(s.spaces, "space") << ", " << base::counted(s.limits, "list")
-         << " of limits\n"
+         << "snapshot: " << base::counted(s.snapshot_counters, "counter") << ", "
+         << base::counted(s.snapshot_bytes, "byte") << '\n'
+         << "log: " << base::counted(s.log_blocks, "block") << " of "
+         << base::counted(s.log_counters, "counter") << ", " << base::counted(s.log_bytes, "byte")
+         << '\n'
          << base::counted(s.texts, "text") << " kept beside them\n"
          << base::counted(s.bytes, "byte") << " on the disk" << std::endl;
   return config::exit_ok;

@@ -11,7 +11,7 @@
 #include "admin/backup_socket.h"
 #include "base/result_test.h"
 #include "cli/commands.h"
-#include "disk/journal.h"
+#include "store/log/journal.h"
 
 namespace sluice::cli {
 namespace {

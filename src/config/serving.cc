@@ -33,7 +33,7 @@
 #include "config/config.h"
 #include "config/operations.h"
 #include "config/settings.h"
-#include "disk/layout.h"
+#include "store/log/folder.h"
 #include "durable/durable_store.h"
 #include "log/log.h"
 #include "metrics/page.h"
@@ -48,7 +48,6 @@ namespace sluice::config {
 namespace {
 
 constexpr size_t log_lines = log::Log::queue_lines_default;
-constexpr size_t databases = 3;  // of a store on disk: blocks, counters, texts
 
 // Without this the allocator keeps, in each thread, free blocks as large as the largest ever freed.
 void give_memory_back() {
@@ -370,7 +369,7 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
   options.clock = &clock;
   options.metadata = opened.metadata;
   if (!config.store.redis && config.store.effective_durability() != Durability::none)
-    options.store_files = databases * base::database_tables_max() + base::bounds::store_other_files;
+    options.store_files = base::bounds::store_files;
   // Each worker has a connection, and one that replaces it; overrides and lists have as many.
   if (config.store.redis) {
     const size_t primaries =

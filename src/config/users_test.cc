@@ -11,7 +11,7 @@
 
 #include "config/config.h"
 #include "config/settings.h"
-#include "disk/folder_test.h"
+#include "store/log/folder_test.h"
 
 namespace sluice::config {
 namespace {

@@ -24,6 +24,7 @@ constexpr int commits_at_stop = 20;                // tries, with `after_failure
 constexpr auto after_no_memory = milliseconds(10'000);
 constexpr int scanning_niceness = 19;
 constexpr size_t scanned_per_step = 64;
+constexpr auto look_again = milliseconds(10);  // whether something is committed
 
 }  // namespace
 
@@ -72,8 +73,7 @@ bool DurableStore::commit() {
   const int64_t began_us = now_us();
   if (!failing_.load()) {
     turned_us_ = began_us;
-    turned_ = table_->changes().turn();
-    table_->collect([this](const request::CounterRecord& record) { journal_->add(record); });
+    turned_ = table_->collect([this](const request::CounterRecord& record) { journal_->add(record); });
   }
   const bool pending = journal_->pending() > 0;
   base::Done written;
@@ -120,7 +120,9 @@ void DurableStore::keep_fetching() {
         return stopping_ || !wanted_.empty() || (!loading_.load() && !forgotten_);
       });
       if (stopping_) return;
-      if (!loading_.load() && !std::exchange(forgotten_, true)) journal_->all_is_loaded();
+      if (!loading_.load() && !std::exchange(forgotten_, true))
+        journal_->all_is_loaded({.counters = table_->stats().counters,
+                                 .walk = [this](const auto& visit) { return walk(visit); }});
       if (wanted_.empty()) continue;
       wanted = std::move(wanted_.front());
       wanted_.pop_front();
@@ -195,23 +197,30 @@ void DurableStore::keep_scanning() {
 
 DurableStore::Scan DurableStore::scan(uint64_t& loaded, uint64_t& nonsense) {
   const base::Paced paced;
-  std::string position;
+  uint64_t position = 0;
   bool no_memory = false;
   do {
-    const bool read =
-        journal_->scan(position, scanned_per_step, [&](const request::CounterRecord& record) {
-          const store::Restored restored = table_->restore(record, false);
-          ++loaded;
-          nonsense += restored == store::Restored::nonsense ? 1 : 0;
-          no_memory |= restored == store::Restored::no_memory;
-        });
+    const bool read = journal_->scan(position, [&](const request::CounterRecord& record) {
+      const store::Restored restored = table_->restore(record, false);
+      if (++loaded % scanned_per_step == 0) base::yield_if_background();
+      nonsense += restored == store::Restored::nonsense ? 1 : 0;
+      no_memory |= restored == store::Restored::no_memory;
+    });
     if (!read) return Scan::failed;
     if (no_memory) return Scan::no_memory;
-    base::yield_if_background();
     const std::lock_guard lock(loading_mutex_);
     if (stopping_) return Scan::stopped;
-  } while (!position.empty());
+  } while (position != 0);
   return Scan::done;
+}
+
+// For a snapshot: what was visited before its commit may be part of a request whose other counters
+// were visited after it, so all of it has to be committed.
+bool DurableStore::walk(const std::function<bool(const request::CounterRecord&)>& visit) {
+  if (!table_->walk(visit)) return false;
+  const uint64_t last = table_->changes().last();
+  while (durable_seq_.load() < last && !closing_.load()) std::this_thread::sleep_for(look_again);
+  return durable_seq_.load() >= last;
 }
 
 }  // namespace sluice::durable

@@ -67,13 +67,10 @@ DurableStore::DurableStore(const DurableOptions& options,
 }
 
 base::Done DurableStore::start() {
-  base::Done done = journal_->read_blocks();
-  if (done) done = replay();
-  if (!done) return done;
+  if (base::Done replayed = replay(); !replayed) return replayed;
   // Stored counters can be served even while the disk is full.
   if (const base::Done written = journal_->try_to_write(); !written)
     begin_failing(written.problem());
-  journal_->start_folding();
   loading_ = true;
   table_->set_loading(true);
   fetcher_ = std::thread([this] { keep_fetching(); });
@@ -89,7 +86,7 @@ base::Done DurableStore::replay() {
     bool no_memory = false;
     uint64_t nonsense = 0;
   };
-  table_->reserve(journal_->counters_in_blocks());
+  table_->reserve(journal_->counters_in_log());
   std::vector<ReplayShare> parts(std::min<size_t>(base::processors(), replaying_max));
   std::vector<std::thread> threads;
   for (size_t i = 0; i < parts.size(); ++i) {
@@ -136,6 +133,7 @@ bool DurableStore::close() {
   called_.fetch_add(1);
   called_.notify_one();
   if (committer_.joinable()) committer_.join();
+  closing_ = true;
   return !left_;
 }
 
@@ -397,11 +395,12 @@ store::Stats DurableStore::stats() const {
   const disk::JournalStats journal = journal_->stats();
   stats.loading = loading_.load();
   stats.failing = failing_.load();
-  stats.commits = journal.blocks;
+  stats.commits = journal.commits;
   stats.commit_failures = journal.failures;
   stats.committed_counters = journal.counters;
   stats.committed_bytes = journal.bytes;
-  stats.unfolded_bytes = journal.unfolded_bytes;
+  stats.log_bytes = journal.log_bytes;
+  stats.snapshots = journal.snapshots;
   return stats;
 }
 

@@ -24,7 +24,7 @@
 #include <vector>
 
 #include "base/time.h"
-#include "disk/journal.h"
+#include "store/log/journal.h"
 #include "metrics/cells.h"
 #include "metrics/page.h"
 #include "request/space.h"
@@ -57,8 +57,8 @@ class DurableStore final : public store::Store,
                            public store::Catalog,
                            public metrics::Source {
  public:
-  // Opens the journal and loads the records that are not folded yet; the other counters are loaded
-  // gradually. `table` must be empty. `now` is called on any thread.
+  // Opens the journal and loads what its log has; the counters of its snapshot are loaded gradually.
+  // `table` must be empty. `now` is called on any thread.
   static base::Result<std::unique_ptr<DurableStore>> open(
       const DurableOptions& options, std::unique_ptr<store::EmbeddedStore> table,
       request::Spaces& spaces, std::function<base::Time()> now,
@@ -150,6 +150,7 @@ class DurableStore final : public store::Store,
   void keep_scanning();
   enum class Scan { done, no_memory, failed, stopped };
   Scan scan(uint64_t& loaded, uint64_t& nonsense);
+  bool walk(const std::function<bool(const request::CounterRecord&)>& visit);
   bool rest(std::chrono::milliseconds time);
 
   const DurableOptions options_;
@@ -184,6 +185,7 @@ class DurableStore final : public store::Store,
   std::pair<store::CompletionQueue*, request::Ticket>
       fetching_;  // the batch whose counters are being fetched
   std::atomic<bool> stop_committing_{false};
+  std::atomic<bool> closing_{false};  // nothing waits for a commit any more
   bool closed_ = false, left_ = false;  // main thread only; left_: some changes were not committed
   std::thread committer_, fetcher_, scanner_;
 };

@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include "disk/folder_test.h"
-#include "disk/rocks_journal.h"
+#include "store/log/folder_test.h"
+#include "store/log/log_journal.h"
 #include "durable/durable_life_test.h"
 #include "engine/limits_trial_test.h"
 #include "live/live_policy.h"

@@ -24,7 +24,7 @@
 #include <utility>
 #include <vector>
 
-#include "disk/folder_test.h"
+#include "store/log/folder_test.h"
 #include "embed/core.h"
 #include "request/counter_record.h"
 

@@ -4,6 +4,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "embed/decisions.h"
@@ -12,7 +14,7 @@ namespace sluice::detail {
 
 namespace {
 
-constexpr size_t scanned_per_step = 1'024;
+constexpr auto look_again = std::chrono::milliseconds(10);  // whether something is committed
 
 // Threads that are begun while it lives block all signals: those are for the threads of the
 // program.
@@ -55,7 +57,9 @@ kept_core::~kept_core() {
   ends_.notify_all();
   if (thread_.joinable()) thread_.join();
   try {
-    if (const auto kept = commit(); !kept)
+    const auto kept = commit();
+    closing_ = true;
+    if (!kept)
       tell("closed without what could not be written: " + kept.why().message);
   } catch (...) {  // no memory: commit() of the caller would have said so
   }
@@ -86,7 +90,7 @@ result<void> kept_core::open() {
   return {};
 }
 
-// Blocks that are not folded first, as they are newer.
+// The log first, as it is newer than the snapshot.
 result<void> kept_core::load() {
   store::EmbeddedStore& table = core_->store();
   uint64_t damaged = 0;
@@ -96,28 +100,35 @@ result<void> kept_core::load() {
     damaged += restored == store::Restored::nonsense ? 1 : 0;
     no_memory |= restored == store::Restored::no_memory;
   };
-  base::Done read = journal_->read_blocks();
-  if (read)
-    read = journal_->replay([&](const request::CounterRecord& record) { restore(record, true); });
+  const base::Done read =
+      journal_->replay([&](const request::CounterRecord& record) { restore(record, true); });
   if (!read) return storage_error(read.problem());
-  journal_->start_folding();
   table.set_loading(true);
-  std::string position;
+  uint64_t position = 0;
   do {
-    if (!journal_->scan(position, scanned_per_step,
+    if (!journal_->scan(position,
                         [&](const request::CounterRecord& record) { restore(record, false); }))
       return error{errc::storage, where_.directory +
                                       ": the counters cannot be read; `sluice store check " +
                                       where_.directory + "` says more"};
-  } while (!position.empty() && !no_memory);
+  } while (position != 0 && !no_memory);
   table.set_loading(false);
   if (no_memory)
     return error{errc::no_memory, where_.directory +
                                       ": holds more counters than options::memory_bytes has room "
                                       "for; raise it"};
-  journal_->all_is_loaded();
+  journal_->all_is_loaded({.counters = table.stats().counters,
+                           .walk = [this](const auto& visit) { return walk(visit); }});
   if (damaged > 0) tell(std::to_string(damaged) + " counters are damaged and start fresh");
   return {};
+}
+
+// For a snapshot, which may only have what is committed.
+bool kept_core::walk(const std::function<bool(const request::CounterRecord&)>& visit) {
+  if (!core_->store().walk(visit)) return false;
+  const uint64_t last = core_->store().changes().last();
+  while (committed_.load() < last && !closing_.load()) std::this_thread::sleep_for(look_again);
+  return committed_.load() >= last;
 }
 
 result<void> kept_core::commit() {
@@ -139,8 +150,8 @@ result<void> kept_core::commit_once() {
   // What waits for the disk fills the table: counters that equal fresh ones need not be written.
   if (failing_) core_->store().sweep_changed(embed::internal(core_->now()));
   if (!failing_) {
-    turned_ = core_->store().changes().turn();
-    core_->store().collect([&](const request::CounterRecord& record) { journal_->add(record); });
+    turned_ =
+        core_->store().collect([&](const request::CounterRecord& record) { journal_->add(record); });
   }
   failing_ = true;
   if (journal_->pending() > 0)

@@ -7,12 +7,13 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
 
-#include "disk/journal.h"
+#include "store/log/journal.h"
 #include "embed/core.h"
 
 namespace sluice::detail {
@@ -33,6 +34,7 @@ class kept_core {
  private:
   result<void> load();
   result<void> commit_once();
+  bool walk(const std::function<bool(const request::CounterRecord&)>& visit);
   void keep_committing();
   void tell(const std::string& text) const;
 
@@ -50,6 +52,7 @@ class kept_core {
   std::mutex ending_mutex_;
   std::condition_variable ends_;
   bool ending_ = false;  // guarded by ending_mutex_
+  std::atomic<bool> closing_{false};  // nothing is committed any more
   std::thread thread_;
 };
 

@@ -14,10 +14,9 @@
 //   a counter             After that wait the store marks the entries that its counters name
 //                         (Store::mark_named); no charge is left that could name another.
 //   a list's shares       (divide_by) are known as long as the list.
-//   a store on disk       disk/dictionary.h: while it is being loaded it holds the entries that it
-//                         resolves, and the store marks nothing; its own numbers are stored with
-//                         what they stand for.
-//   code that keeps ids   compares what they stand for (redis::LimitTexts, disk::Dictionary), or
+//   a store on disk       disk::Names: while it is being loaded it holds the entries that it
+//                         resolves, and the store marks nothing, nor while a snapshot is written.
+//   code that keeps ids   compares what they stand for (redis::LimitTexts, disk::CountersWriter), or
 //                         Space::serial (engine/top_keys.h).
 //
 // So forgetting adds no cost to a charge or to the write of a counter.

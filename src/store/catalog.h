@@ -57,11 +57,11 @@ struct Stats {
   bool loading = false;          // not all counters are back from it yet
   bool failing = false;          // it cannot be written at the moment
   uint64_t commits = 0;          // since the start, as are the next three
-  uint64_t commit_failures = 0;  // those of folding included
+  uint64_t commit_failures = 0;  // those of snapshots included
   uint64_t committed_counters = 0;
   uint64_t committed_bytes = 0;
-  // committed to the journal, and not folded into the counters' own keys yet
-  uint64_t unfolded_bytes = 0;
+  uint64_t snapshots = 0;
+  uint64_t log_bytes = 0;  // of the log behind the last snapshot, which a start has to replay
 };
 
 // The result of a search for counters by their stored names.

@@ -21,13 +21,21 @@ class Changes {
   // Adds an entry that is not on the list. With the lock of the stripe.
   void add(size_t stripe, Ref entry) {
     auto& list = lists_[stripe];
-    if (list.empty()) stripes_[stripe / 64].fetch_or(uint64_t{1} << stripe % 64);
+    if (list.empty()) announce(stripe);
     list.push_back(entry);
     const uint64_t open = open_.load();
     if (last_.load(std::memory_order_relaxed) < open) raise_last(open);
   }
   // Removes an entry that is about to be freed. With the lock of the stripe.
   void remove(size_t stripe, Ref entry);
+
+  // The number that is open. Any thread.
+  uint64_t open() const { return open_.load(); }
+  // Says of a stripe that its list may not be empty. With its lock.
+  void announce(size_t stripe) { stripes_[stripe / 64].fetch_or(uint64_t{1} << stripe % 64); }
+  // Is the stripe's list of a later commit than that number? With its lock, as the next one.
+  bool is_past(size_t stripe, uint64_t number) const { return past_[stripe] >= number; }
+  void pass(size_t stripe, uint64_t number) { past_[stripe] = number; }
 
   // The number of the commit that contains the latest change, or of a later one; 0: nothing has
   // changed yet. Any thread.
@@ -60,6 +68,7 @@ class Changes {
   std::atomic<uint64_t> last_{0};
   std::array<std::atomic<uint64_t>, Heads::stripes / 64> stripes_{};
   std::array<std::vector<Ref>, Heads::stripes> lists_;
+  std::array<uint64_t, Heads::stripes> past_{};
 };
 
 }  // namespace sluice::store

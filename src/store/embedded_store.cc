@@ -59,6 +59,7 @@ struct EmbeddedStore::LockedGroup {
       return hash_of(*a) != hash_of(*b) ? hash_of(*a) < hash_of(*b) : a < b;
     });
     also.empty() ? lock(store, by_hash) : lock(store, by_hash, also);
+    if (store.changes_ != nullptr && count > 1) store.collect_before({locked.data(), count});
     const Charge* before = nullptr;
     for (size_t i = 0; i < charges.size(); ++i) {
       Charge& charge = *by_hash[i];
@@ -73,7 +74,7 @@ struct EmbeddedStore::LockedGroup {
     }
   }
   ~LockedGroup() {
-    for (size_t i = 0; i < count; ++i) locked[i]->unlock();
+    for (size_t i = 0; i < count; ++i) locked[i]->mutex.unlock();
   }
   LockedGroup(const LockedGroup&) = delete;
   LockedGroup& operator=(const LockedGroup&) = delete;
@@ -83,7 +84,7 @@ struct EmbeddedStore::LockedGroup {
   // The order of hashes is the order of stripes, so every group locks in the same order.
   void lock(EmbeddedStore& store, std::span<Charge* const> by_hash) {
     for (const Charge* charge : by_hash)
-      if (charge->counted) lock_after(store.locked_of(*charge).mutex);
+      if (charge->counted) lock_after(store.locked_of(*charge));
   }
   [[gnu::noinline]] void lock(EmbeddedStore& store, std::span<Charge* const> by_hash,
                               std::span<const Charge> also) {
@@ -92,18 +93,18 @@ struct EmbeddedStore::LockedGroup {
     for (const Charge& charge : also) *end++ = &charge;
     end = std::remove_if(all.begin(), end, [](const Charge* charge) { return !charge->counted; });
     std::sort(all.begin(), end, [](const Charge* a, const Charge* b) { return a->hash < b->hash; });
-    for (auto at = all.begin(); at != end; ++at) lock_after(store.locked_of(**at).mutex);
+    for (auto at = all.begin(); at != end; ++at) lock_after(store.locked_of(**at));
   }
-  void lock_after(std::mutex& mutex) {
-    if (count > 0 && locked[count - 1] == &mutex) return;
-    mutex.lock();
-    locked[count++] = &mutex;
+  void lock_after(Locked& one) {
+    if (count > 0 && locked[count - 1] == &one) return;
+    one.mutex.lock();
+    locked[count++] = &one;
   }
 
   // Not zeroed: there is room for many charges, and mostly few are used.
   alignas(PendingCharge) std::byte room[base::bounds::group_charges_max * sizeof(PendingCharge)];
   const std::span<PendingCharge> settling;
-  std::array<std::mutex*, 2 * base::bounds::group_charges_max> locked;
+  std::array<Locked*, 2 * base::bounds::group_charges_max> locked;
   size_t count = 0;
 };
 
@@ -453,6 +454,8 @@ size_t EmbeddedStore::purge(base::Time now) {
 bool EmbeddedStore::mark_named(request::Marks& marks, bool first) {
   using std::chrono::steady_clock;
   if (first) marked_stripes_ = 0;
+  // A walk names what the counters that it has copied named.
+  if (walking_.load()) return false;
   for (const auto end = steady_clock::now() + time_max; marked_stripes_ < stripes;) {
     mark_stripe(marked_stripes_++, marks);
     if (steady_clock::now() >= end) break;
@@ -646,36 +649,134 @@ void EmbeddedStore::erase(PendingCharge& s) {
   erase_noted(stripe_of(s.charge->hash), *s.entry);
 }
 
-void EmbeddedStore::collect(const request::VisitCounter& visit) {
+// A group with counters in several stripes is part of one commit as a whole. With the locks of all of
+// them it says so in the set of stripes, and reads which commit is open: all that it changes is of
+// that one. So what had changed in these stripes before is collected first, if the commit before is
+// being collected and has not come to them yet.
+void EmbeddedStore::collect_before(std::span<Locked* const> locked) {
+  const auto stripe_of = [&](const Locked* one) {
+    return static_cast<size_t>(one - table_->data());
+  };
+  for (const Locked* const one : locked) changes_->announce(stripe_of(one));
+  const uint64_t before = changes_->open() - 1;
+  for (const Locked* const one : locked) {
+    const size_t stripe = stripe_of(one);
+    if (changes_->is_past(stripe, before)) continue;
+    const std::lock_guard lock(collecting_mutex_);
+    if (collecting_ != nullptr) collect_stripe(stripe, SIZE_MAX);
+    changes_->pass(stripe, before);
+  }
+}
+
+// With the lock of the stripe, and collecting_mutex_.
+void EmbeddedStore::collect_stripe(size_t stripe, size_t most) {
   Cells cells;
-  changes_->each_stripe([&](size_t stripe) {
-    for (bool more = true; more;) {
-      const std::lock_guard lock((*table_)[stripe].mutex);
-      auto& list = changes_->list(stripe);
-      for (size_t left = std::min(list.size(), collected_per_lock); left > 0; --left) {
-        auto& entry = *static_cast<Entry*>(region_.at(list.back()));
-        const request::Space& space = spaces_.at(entry.space());
-        request::CounterRecord record{
-            .space = &space, .limits_id = entry.limits_id(), .key = entry.key(), .cells = {}};
-        if (!entry.erased()) {
-          entry.load(cells.data());
-          record.cells = {cells.data(), entry.cells()};
-          record.forget_us = forget_us(entry, space);
-        }
-        visit(record);  // if it throws, the counter still counts as changed
-        list.pop_back();
-        entry.set_dirty(false);
-        // Until all is loaded, a lookup on the disk may still find the folded record.
-        if (loading_.load()) {
-          entry.set_stored(true);
-        } else {
-          entry.set_stored(!entry.erased());
-          entry.set_outlived(false);
-        }
-      }
-      more = !list.empty();
+  auto& list = changes_->list(stripe);
+  for (size_t left = std::min(list.size(), most); left > 0; --left) {
+    auto& entry = *static_cast<Entry*>(region_.at(list.back()));
+    const request::Space& space = spaces_.at(entry.space());
+    request::CounterRecord record{
+        .space = &space, .limits_id = entry.limits_id(), .key = entry.key(), .cells = {}};
+    if (!entry.erased()) {
+      entry.load(cells.data());
+      record.cells = {cells.data(), entry.cells()};
+      record.forget_us = forget_us(entry, space);
     }
-  });
+    (*collecting_)(record);  // if it throws, the counter still counts as changed
+    list.pop_back();
+    entry.set_dirty(false);
+    // Until all is loaded, a lookup on the disk may still find the older record.
+    if (loading_.load()) {
+      entry.set_stored(true);
+    } else {
+      entry.set_stored(!entry.erased());
+      entry.set_outlived(false);
+    }
+  }
+}
+
+uint64_t EmbeddedStore::collect(const request::VisitCounter& visit) {
+  {
+    const std::lock_guard lock(collecting_mutex_);
+    collecting_ = &visit;
+  }
+  const uint64_t turned = changes_->turn();
+  const auto end = [this] {
+    const std::lock_guard lock(collecting_mutex_);
+    collecting_ = nullptr;
+  };
+  try {
+    changes_->each_stripe([&](size_t stripe) {
+      for (bool more = true; more;) {
+        const std::lock_guard lock((*table_)[stripe].mutex);
+        // What is there now is of the next commit.
+        if (changes_->is_past(stripe, turned)) {
+          changes_->announce(stripe);
+          return;
+        }
+        const std::lock_guard collecting(collecting_mutex_);
+        collect_stripe(stripe, collected_per_lock);
+        more = !changes_->list(stripe).empty();
+      }
+    });
+  } catch (...) {
+    end();
+    throw;
+  }
+  end();
+  return turned;
+}
+
+bool EmbeddedStore::walk(const std::function<bool(const request::CounterRecord&)>& visit) {
+  // What one step copies: an entry's space, list of limits, and when it may be forgotten; the cells
+  // and keys of all.
+  struct Copied {
+    uint32_t space, limits_id, cells, key_bytes;
+    int64_t forget_us;
+  };
+  std::vector<Copied> copied;
+  std::vector<State> states;
+  std::string keys;
+  bool goes_on = true;
+  walking_.store(true);
+  const auto visit_copied = [&] {
+    const State* state = states.data();
+    size_t key = 0;
+    for (const Copied& one : copied) {
+      goes_on = goes_on && visit({.space = &spaces_.at(one.space),
+                                  .limits_id = one.limits_id,
+                                  .key = std::string_view(keys).substr(key, one.key_bytes),
+                                  .cells = {state, one.cells},
+                                  .forget_us = one.forget_us});
+      state += one.cells;
+      key += one.key_bytes;
+    }
+    copied.clear();
+    states.clear();
+    keys.clear();
+    return goes_on;
+  };
+  each_step(
+      [&](Stripe& stripe, uint32_t from) {
+        const uint32_t last = std::min(from + sweep_chains_per_lock, stripe.chains());
+        for (uint32_t chain = from; chain < last; ++chain) stripe.prefetch_chain(region_, chain);
+        for (uint32_t chain = from; chain < last; ++chain) {
+          stripe.each(region_, chain, [&](const Entry& entry) {
+            if (entry.erased()) return;
+            copied.push_back({entry.space(), entry.limits_id(),
+                              static_cast<uint32_t>(entry.cells()),
+                              static_cast<uint32_t>(entry.key().size()),
+                              forget_us(entry, spaces_.at(entry.space()))});
+            states.resize(states.size() + entry.cells());
+            entry.load(states.data() + states.size() - entry.cells());
+            keys += entry.key();
+          });
+        }
+      },
+      visit_copied);
+  visit_copied();
+  walking_.store(false);
+  return goes_on;
 }
 
 // A changed counter that equals a fresh one need not be committed. The state that the disk has of

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -77,9 +78,15 @@ class EmbeddedStore final : public Store, public Catalog {
   // changes are recorded. Must be called before anything else.
   void keep_changes();
   Changes& changes() { return *changes_; }
-  // Calls `visit(record)` with the state of every changed counter, under the lock of its stripe,
-  // and marks it unchanged. One thread.
-  void collect(const request::VisitCounter& visit);
+  // Opens the next commit, and calls `visit(record)` with the state of every counter that changed
+  // before, under the lock of its stripe, and marks it unchanged; what one group has changed is
+  // visited as a whole, or not yet. `visit` may be called on other threads too, one at a time.
+  // Returns the number of the commit (Changes). One thread.
+  uint64_t collect(const request::VisitCounter& visit);
+  // Calls `visit(record)` with the state of every counter, without a lock, until it returns false;
+  // then returns false. A counter that changes meanwhile is visited before or after that, or twice.
+  // One thread of low priority.
+  bool walk(const std::function<bool(const request::CounterRecord&)>& visit);
   // Restores a stored counter. `newest`: replaces the one in the table; otherwise only if the table
   // has none. A record without cells: the disk has no such counter.
   Restored restore(const request::CounterRecord& record, bool newest) {
@@ -164,6 +171,8 @@ class EmbeddedStore final : public Store, public Catalog {
   // Is more than 7/8 of the memory in use?
   bool is_pressed() const { return region_.bytes() > region_.bytes_max() / 8 * 7; }
   void prepare(const request::Batch& batch) const;
+  void collect_before(std::span<Locked* const> locked);
+  void collect_stripe(size_t stripe, size_t most);
   bool settle_alone(request::Group& group, request::Charge& charge, std::span<limit::Decision> all,
                     base::Time now, CompletionQueue* completions, const Pin& pin);
   bool settle_together(request::Group& group, const request::Batch& batch, base::Time now,
@@ -225,7 +234,10 @@ class EmbeddedStore final : public Store, public Catalog {
   const std::unique_ptr<Slab[]> slabs_;
   std::unique_ptr<std::array<Locked, stripes>> table_;
   std::unique_ptr<Changes> changes_;  // null: they are not recorded
-  std::atomic<bool> loading_{false};
+  // What collects at the moment; null: nothing does. Its mutex is taken with a stripe's lock.
+  const request::VisitCounter* collecting_ = nullptr;
+  std::mutex collecting_mutex_;
+  std::atomic<bool> loading_{false}, walking_{false};
   std::atomic<uint64_t> swept_{0}, purged_{0}, refused_{0}, arrivals_{0}, waiting_{0};
   uint64_t round_chains_ = 0, chains_seen_ = 0;  // chains of the last round, and of this one so far
   size_t sweep_stripe_ = 0, changed_stripe_ = 0;

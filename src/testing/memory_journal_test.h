@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "disk/journal.h"
+#include "store/log/journal.h"
 
 namespace sluice::store::tests {
 
@@ -80,14 +80,12 @@ class MemoryJournal final : public disk::Journal {
     disk_.blocks.push_back(std::exchange(block_, {}));
     return {};
   }
-  base::Done read_blocks() override { return {}; }
-  uint64_t counters_in_blocks() const override { return 100; }
+  uint64_t counters_in_log() const override { return 100; }
   base::Done replay(const request::VisitCounter& visit) const override {
     for (const auto& block : disk_.blocks)
       for (const auto& [key, stored] : block) tell(key, stored, visit);
     return {};
   }
-  void start_folding() override {}
   Found find(const request::Space& space, std::string_view key,
              const request::VisitCounter& visit) override {
     std::unique_lock lock(disk_.mutex);
@@ -98,16 +96,16 @@ class MemoryJournal final : public disk::Journal {
     tell(at->first, at->second, visit);
     return Found::yes;
   }
-  bool scan(std::string& position, size_t max, const request::VisitCounter& visit) override {
+  bool scan(uint64_t& position, const request::VisitCounter& visit) override {
     std::unique_lock lock(disk_.mutex);
     disk_.changed.wait(lock, [this] { return !disk_.holds_scans; });
     if (disk_.fails_to_read) return false;
-    auto at = position.empty() ? disk_.folded.begin() : disk_.folded.upper_bound(last_);
-    for (; at != disk_.folded.end() && max > 0; ++at, --max) {
+    auto at = position == 0 ? disk_.folded.begin() : disk_.folded.upper_bound(last_);
+    for (size_t left = 64; at != disk_.folded.end() && left > 0; ++at, --left) {
       last_ = at->first;
       if (at->second.forget_us > now_.us) tell(at->first, at->second, visit);
     }
-    position = at == disk_.folded.end() ? "" : "on";
+    position = at == disk_.folded.end() ? 0 : position + 1;
     return true;
   }
   base::Done backup(const std::string&) override { return base::Problem{"it is in memory"}; }

@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 #include "base/result_test.h"
-#include "disk/journal.h"
+#include "store/log/journal.h"
 #include "limit/limit.h"
 #include "request/charge.h"
 #include "request/space.h"

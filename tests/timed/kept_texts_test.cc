@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/result_test.h"
-#include "disk/journal.h"
+#include "store/log/journal.h"
 #include "request/space.h"
 #include "tests/support/divvy_server.h"
 #include "tests/support/patience.h"

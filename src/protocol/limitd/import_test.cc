@@ -13,8 +13,8 @@
 #include <sstream>
 
 #include "cli/command_test.h"
-#include "disk/folder_test.h"
-#include "disk/tools.h"
+#include "store/log/folder_test.h"
+#include "store/log/tools.h"
 #include "limit/decide.h"
 
 namespace sluice::limitd {
