@@ -107,7 +107,7 @@ class FailingTrial : public Trial {
     if (++steps_ % 64 != 0) return;
     const bool failing = forgets.world.made->catalog().stats().failing;
     if (!is_failing_) {
-      if (disk_dice_() % 8 != 0) return catch_up();
+      if (disk_dice_() % 8 != 0) return;
       fail(disk_dice_() % 20'000);
       is_failing_ = true;
       left_ = disk_dice_() % 20;
@@ -123,7 +123,6 @@ class FailingTrial : public Trial {
  protected:
   virtual void fail(size_t bytes) = 0;  // fails after so many more bytes if it counts them
   virtual void repair() = 0;
-  virtual void catch_up() {}  // while the disk does not fail
 
  private:
   void recover(bool awaits) {
@@ -165,7 +164,7 @@ TEST(LimitsCollector, ForgettingDoesNotChangeDecisionsOnAFailingDisk) {
   }
 }
 
-// One store in RocksDB that folds many small blocks, whose numbers are used again.
+// One store in files, which writes many snapshots.
 class FullDisk final : public FailingTrial {
  public:
   explicit FullDisk(uint32_t seed, const World::Make& make) : FailingTrial(seed, make, {}) {}
@@ -174,25 +173,19 @@ class FullDisk final : public FailingTrial {
  private:
   void fail(size_t bytes) override { disk::limit_files(bytes); }
   void repair() override { disk::limit_files(RLIM_INFINITY); }
-  // Waits until everything is folded; then numbers may be used again.
-  void catch_up() override {
-    durable::tests::eventually(
-        [&] { return forgets.world.made->catalog().stats().unfolded_bytes == 0; });
-  }
 };
 
 TEST(LimitsCollector, ForgettingDoesNotChangeDecisionsOnAFullDisk) {
   const disk::Folder folder;
   const int64_t its_now_us = now_us;
-  disk::RocksJournal* journal = nullptr;
+  disk::LogJournal* journal = nullptr;
   const auto make = [&](request::Spaces& spaces) {
     disk::JournalOptions options;
     options.path = folder.path();
     // The journal's clock stands still, so no stored counter expires there.
     options.now = [&] { return base::Time{its_now_us}; };
-    auto made = std::make_unique<disk::RocksJournal>(
-        std::move(options), spaces,
-        disk::Folding{.bytes = 1, .blocks = 1, .urgent_bytes = 1, .numbers_min = 16});
+    auto made = std::make_unique<disk::LogJournal>(
+        std::move(options), spaces, disk::LogSizes{.log_bytes = 30'000, .logs = 4});
     std::string problem;
     EXPECT_TRUE(succeeds(made->open(), problem)) << problem;
     journal = made.get();
@@ -207,7 +200,7 @@ TEST(LimitsCollector, ForgettingDoesNotChangeDecisionsOnAFullDisk) {
     // The threads that write to the disk may get no processor for a while, so the trial may need to
     // be longer.
     while (!HasFailure() && generations < 40'000 &&
-           (trial.failures <= 2 || journal->stats().folds <= 5))
+           (trial.failures <= 2 || journal->stats().snapshots <= 5))
       trial.run(generations += 500);
     if (HasFailure()) return;
     trial.before_end();
@@ -217,9 +210,9 @@ TEST(LimitsCollector, ForgettingDoesNotChangeDecisionsOnAFullDisk) {
     trial.forget_clients();
     expected = used_of(trial.remembers.world);
     rules = trial.rules_text;
-    EXPECT_GT(journal->stats().folds, 5u);
+    EXPECT_GT(journal->stats().snapshots, 5u);
   }
-  // Counters that were written under numbers with an earlier other meaning are read back right.
+  // Counters are read back under the limits that they were written under.
   World again(1, make);
   if (HasFailure()) return;
   again.reload(rules);

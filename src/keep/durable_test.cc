@@ -309,7 +309,7 @@ TEST_F(Durable, StoresCountersAndNotOverrides) {
 
 TEST_F(Durable, ANewerFormatIsAnErrorAndStaysUnchanged) {
   ASSERT_TRUE(open());
-  const std::string format = where_.directory + "/sluice/FORMAT";
+  const std::string format = where_.directory + "/sluice/CURRENT";
   std::string text;
   std::getline(std::ifstream(format), text);
   const size_t digit = text.find_first_of("0123456789");

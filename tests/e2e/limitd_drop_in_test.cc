@@ -92,7 +92,7 @@ TEST_F(LimitdFlags, AreOptionalWithTheEnvironment) {
   LimitdClient of_environment = client(port);
   EXPECT_EQ(limit_of(of_environment, "env"), 4);
   EXPECT_EQ(limit_of(of_environment, "ip"), -1);
-  EXPECT_TRUE(std::filesystem::exists(db + "/sluice/FORMAT"));
+  EXPECT_TRUE(std::filesystem::exists(db + "/sluice/CURRENT"));
   stop();
 }
 

@@ -12,8 +12,7 @@
 #include <thread>
 
 #include "base/clock.h"
-#include "base/result_test.h"
-#include "store/log/journal.h"
+#include "store/log/tools.h"
 #include "limit/limit.h"
 #include "request/charge.h"
 #include "request/space.h"
@@ -52,28 +51,15 @@ void fill(const std::string& path, const std::string& space_of_rule, uint64_t co
   const std::array limits{
       limit::Limit{.algorithm = limit::Algorithm::fixed_window, .quota = quota, .window = window}};
   const uint32_t limits_id = spaces.intern_limits(limits);
-  std::string problem;
-  std::unique_ptr<disk::Journal> journal;
-  ASSERT_TRUE(
-      succeeds(disk::Journal::open({.path = path, .now = [&clock] { return clock.now(); }}, spaces),
-               journal, problem))
-      << problem;
-  ASSERT_TRUE(succeeds(journal->read_blocks(), problem)) << problem;
-  journal->start_folding();
   const int64_t now_us = clock.now().us;
+  auto importer = disk::Importer::open(path, clock.now(), spaces);
+  ASSERT_TRUE(importer) << importer.problem().text;
   for (uint64_t i = 0; i < count; ++i) {
-    const std::string key = key_of(i);
     const limit::State cell{now_us + window.us, i % 10 == 7 ? quota : 1};
-    journal->add({.space = space,
-                  .limits_id = limits_id,
-                  .key = key,
-                  .cells = {&cell, 1},
-                  .forget_us = cell.fresh_at_us});
-    if (i % 100'000 == 99'999) {
-      ASSERT_TRUE(succeeds(journal->commit(), problem)) << problem;
-    }
+    ASSERT_TRUE((*importer)->add(*space, limits_id, key_of(i), cell));
   }
-  ASSERT_TRUE(succeeds(journal->commit(), problem)) << problem;
+  const base::Done finished = (*importer)->finish();
+  ASSERT_TRUE(finished) << finished.problem().text;
 }
 
 class DurableStart : public testing::Test {
@@ -111,7 +97,7 @@ class DurableStart : public testing::Test {
         "time)\n",
         after, static_cast<long long>(first.count()), static_cast<long long>(third.count()),
         static_cast<long long>(processor_time(process.pid()).count()));
-    // With fewer, all counters are in blocks, which are read before the server listens.
+      // With fewer, all counters are in the log, which is read before the server listens.
     if (whole && count >= 5'000'000) {
       ASSERT_TRUE(process.says(" counters loaded in ", within(120s))) << process.err();
       const std::string said = process.err();

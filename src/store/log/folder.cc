@@ -203,11 +203,10 @@ Look look(const std::string& dir, Files& files) {
   std::error_code error;
   if (!fs::is_directory(store_of(dir), error))
     return is_damaged(quoted(store_of(dir)) + " is not a directory; move it away");
-  if (!exists(current_of(dir)) && exists(store_of(dir) + "/FORMAT"))
-    return is_foreign("3 or an earlier one, which no release has",
-                      "move " + quoted(store_of(dir)) +
-                          " away to begin a new store, or name another directory");
-  base::Result<std::string> text = read_whole(files, current_of(dir), 1024);
+  // Earlier formats have another file for it.
+  const std::string before = store_of(dir) + "/FORMAT";
+  const bool is_earlier = !exists(current_of(dir)) && exists(before);
+  base::Result<std::string> text = read_whole(files, is_earlier ? before : current_of(dir), 1024);
   if (!text) return is_damaged(damaged(dir, "its file CURRENT cannot be read"));
   Look found{.condition = Condition::whole, .problem = {}, .current = {}};
   Current& current = found.current;

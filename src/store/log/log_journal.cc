@@ -58,7 +58,6 @@ LogJournal::~LogJournal() {
   called_.notify_all();
   if (thread_.joinable()) thread_.join();
   std::unique_lock lock(mutex_);
-  sync_sealed(lock);
   if (begun_ && !broken_) {
     std::vector<WrittenBlock> last(1, WrittenBlock(BlockType::end));
     // Without it the next start looks where the log ends.
@@ -66,6 +65,7 @@ LogJournal::~LogJournal() {
   }
   // What failed is not to be found, nor is room that was not used.
   if (fd_ >= 0) files_.cut(fd_, bytes_);
+  sync_sealed(lock);
   if (fd_ >= 0) files_.close(fd_);
   if (synced_fd_ >= 0) files_.close(synced_fd_);
 }
@@ -203,6 +203,14 @@ void LogJournal::write_synced(uint64_t log) {
 
 // Writes blocks behind the end; they are one commit.
 base::Done LogJournal::append(std::span<WrittenBlock> blocks) {
+  // Else the log would grow until the disk is full.
+  if (!table_) why_no_snapshot_ = "not all counters are loaded yet";
+  if (!why_no_snapshot_.empty() && !writes_snapshot_ && !options_.offline && !stops_ &&
+      log_bytes() > 4 * due_bytes()) {
+    ++failures_count_;
+    return base::Problem{"its log has " + std::to_string(log_bytes() >> 20) +
+                         " MiB, and no snapshot could be written: " + why_no_snapshot_};
+  }
   uint64_t bytes = 0;
   for (const WrittenBlock& block : blocks) bytes += block.bytes();
   const bool is_full = bytes_ + bytes > sizes_.log_bytes && bytes_ > log_head_bytes;
@@ -238,6 +246,8 @@ base::Done LogJournal::append(std::span<WrittenBlock> blocks) {
   }
   bytes_ += bytes;
   if (options_.sync) write_synced(log_);
+  if (table_ && !writes_snapshot_ && (log_bytes() > due_bytes() || logs_ > sizes_.logs))
+    called_.notify_all();
   return {};
 }
 
@@ -263,17 +273,7 @@ base::Done LogJournal::commit() {
   for (const WrittenBlock& block : full_) bytes += block.bytes();
   {
     const std::lock_guard lock(mutex_);
-    // Else the log would grow until the disk is full.
-    if (!table_) why_no_snapshot_ = "not all counters are loaded yet";
-    if (!why_no_snapshot_.empty() && !writes_snapshot_ && !options_.offline &&
-        log_bytes() > 4 * due_bytes()) {
-      ++failures_count_;
-      return base::Problem{"its log has " + std::to_string(log_bytes() >> 20) +
-                           " MiB, and no snapshot could be written: " + why_no_snapshot_};
-    }
     if (base::Done done = append(full_); !done) return done;
-    if (table_ && !writes_snapshot_ && (log_bytes() > due_bytes() || logs_ > sizes_.logs))
-      called_.notify_all();
   }
   full_.clear();
   full_count_ = 0;
@@ -410,7 +410,7 @@ JournalStats LogJournal::stats() const {
 }
 
 void LogJournal::start_thread() {
-  if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
+  if (!thread_.joinable() && !stops_) thread_ = std::thread([this] { work(); });
 }
 
 void LogJournal::work() {

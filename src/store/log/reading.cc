@@ -311,7 +311,7 @@ base::Result<Logs> read_logs(Files& files, const std::string& dir, const Current
         if (base::Done visited = visit(file, block); !visited) return std::move(visited).problem();
         logs.synced = std::max(logs.synced, block.synced);
         logs.closed = block.type == BlockType::end;
-        ++logs.blocks;
+        logs.blocks += block.type == BlockType::counters ? 1 : 0;
         at = block.next;
         if (!block.more) log.bytes = at;
         continue;

@@ -497,7 +497,8 @@ base::Result<RepairReport> repair(const std::string& dir) {
   const std::string aside = store_of(dir) + ".damaged";
   std::error_code error;
   if (!fs::exists(aside, error)) {
-    fs::copy(store_of(dir), aside, fs::copy_options::create_hard_links, error);
+    fs::copy(store_of(dir), aside,
+             fs::copy_options::recursive | fs::copy_options::create_hard_links, error);
     if (error)
       return base::Problem{"the damaged store cannot be put aside as " + quoted(aside) + ": " +
                            error.message()};
@@ -555,10 +556,7 @@ base::Result<std::unique_ptr<Importer>> Importer::open(const std::string& dir, b
   if (!journal) return std::move(journal).problem();
   std::unique_ptr<Importer> importer(new Importer(*std::move(journal), dir, spaces));
   base::Done read = importer->journal_->replay([&](const Record& record) {
-    if (record.cells.empty())
-      importer->logged_.erase(name_of(record));
-    else
-      importer->logged_.insert(name_of(record));
+    importer->logged_[name_of(record)] = !record.cells.empty();
   });
   if (!read) return std::move(read).problem();
   return importer;
@@ -570,10 +568,15 @@ base::Result<Importer::Added> Importer::add(const request::Space& space, uint32_
   const Record record{&space, limits_id, key, {&state, 1},
                       state.fresh_at_us > INT64_MAX - keep_us ? INT64_MAX
                                                               : state.fresh_at_us + keep_us};
-  const auto found = journal_->find(space, key, [](const Record&) {});
-  if (found == Journal::Found::failed)
-    return base::Problem{"the store in " + quoted(dir_) + " cannot be read"};
-  if (found == Journal::Found::yes || logged_.contains(name_of(record))) return Added::there;
+  const auto logged = logged_.find(name_of(record));
+  if (logged == logged_.end()) {
+    const auto found = journal_->find(space, key, [](const Record&) {});
+    if (found == Journal::Found::failed)
+      return base::Problem{"the store in " + quoted(dir_) + " cannot be read"};
+    if (found == Journal::Found::yes) return Added::there;
+  } else if (logged->second) {
+    return Added::there;
+  }
   journal_->add(record);
   if (journal_->pending() >= import_commit_every)
     if (base::Done done = journal_->commit(); !done) return std::move(done).problem();

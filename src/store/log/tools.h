@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <unordered_set>
+#include <unordered_map>
 #include <vector>
 
 #include "base/result.h"
@@ -86,7 +86,7 @@ class Importer {
   std::unique_ptr<Journal> journal_;
   const std::string dir_;
   request::Spaces& spaces_;
-  std::unordered_set<std::string> logged_;  // that were in the log: names in full
+  std::unordered_map<std::string, bool> logged_;  // names in the log: is it there still?
 };
 
 }  // namespace sluice::disk

@@ -34,6 +34,7 @@ class ToolsTest : public testing::Test {
   std::unique_ptr<Journal> open(const LogSizes& sizes = {}) {
     JournalOptions options;
     options.path = folder.path();
+    options.offline = true;
     options.now = [] { return base::Time{now_us}; };
     auto journal = std::make_unique<LogJournal>(std::move(options), spaces, sizes);
     EXPECT_TRUE(succeeds(journal->open(), problem)) << problem;
@@ -143,7 +144,8 @@ class RepairTest : public ToolsTest {
   // Of the logs the one that has the most.
   std::string largest_log() {
     std::string found;
-    for (const uint64_t number : *numbers_of(folder.path(), log_kind)) {
+    const auto numbers = numbers_of(folder.path(), log_kind);
+    for (const uint64_t number : *numbers) {
       const std::string path = log_of(folder.path(), number);
       if (found.empty() || std::filesystem::file_size(path) > std::filesystem::file_size(found))
         found = path;
