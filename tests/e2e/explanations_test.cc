@@ -64,7 +64,7 @@ TEST_P(Explanations, AllowSeveralLimitsAllOrNothing) {
   EXPECT_EQ(verdict_of(world, tenant).at("allowed"), true);
   EXPECT_EQ(verdict_of(world, tenant).at("remaining"), 4);
   ASSERT_EQ(world
-                .put("native:per-tenant:acme%7Cx:tenant,api:token_bucket,sliding_window",
+                .put("native:per-tenant:acme%7Cx:tenant,api",
                      "{\"used\": 10}")
                 .status,
             200);

@@ -126,7 +126,7 @@ TEST_F(HttpUsers, ExplainShowsRulesAndCounters) {
     const Json pair = explain(about({{"tenant", "t"}}, {{"n", 11}}));
     EXPECT_EQ(pair.at("allowed"), false);
     ASSERT_EQ(pair.at("limits").size(), 2u) << pair;
-    EXPECT_EQ(pair.at("limits")[0].at("counter"), "native:pair:t:tenant:fixed_window,fixed_window");
+    EXPECT_EQ(pair.at("limits")[0].at("counter"), "native:pair:t:tenant");
     EXPECT_EQ(pair.at("limits")[0].at("allowed"), false);
     EXPECT_EQ(pair.at("limits")[1].at("allowed"), true);
     const Json own =

@@ -102,7 +102,7 @@ TEST(Changes, ListAnOverrideThatExpires) {
 TEST(Changes, ListCountersAndLogSettingsWithBeforeAndAfter) {
   const Served served(api_rule);
   EXPECT_TRUE(served.hit("api=acme").starts_with("OK true 1 "));
-  const Finished reset = served.command({"reset", "native:api:acme:api:token_bucket"});
+  const Finished reset = served.command({"reset", "native:api:acme:api"});
   ASSERT_EQ(reset.status, 0) << reset.err;
   ASSERT_EQ(ask(served.admin, "PUT", "/v1/log", R"({"modules":{"requests":"warn"}})").status, 200);
   const Json told = served.changes()["changes"];

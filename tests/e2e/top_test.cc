@@ -65,7 +65,7 @@ TEST(TopOfTheServer, ListsTheMostDeniedAndTheMostActiveActors) {
       denied[0],
       Json({{"dialect", "native"},
             {"rule", "who=* at=*"},
-            {"counter", "native:[at=* who=*]:x\\|y|z/1:who,at:token_bucket"},
+            {"counter", "native:[at=* who=*]:x\\|y|z/1:who,at"},
             {"path",
              "native%3A%5Bat%3D%2A%20who%3D%2A%5D%3Ax%5C%7Cy%7Cz%2F1%3Awho%2Cat%3Atoken_bucket"},
             {"actor", "x\\|y|z/1"},
@@ -74,7 +74,7 @@ TEST(TopOfTheServer, ListsTheMostDeniedAndTheMostActiveActors) {
             {"error_max", 0}}));
   EXPECT_EQ(denied[1].at("actor"), "ann");
   EXPECT_EQ(denied[1].at("rule"), "per-user");
-  EXPECT_EQ(denied[1].at("counter"), "native:per-user:ann:user:token_bucket");
+  EXPECT_EQ(denied[1].at("counter"), "native:per-user:ann:user");
   EXPECT_EQ(denied[1].at("allowed"), 5);
   EXPECT_EQ(denied[1].at("denied"), 7);
   EXPECT_EQ(denied[2].at("actor"), "bob");

@@ -205,19 +205,15 @@ std::string canonical_pattern(const Rule& rule) {
   return text + "]";
 }
 
-// The suffix says what a stored counter is: the actor's keys and the kinds of its limits. It does
-// not contain the limits' numbers, because counters outlive a change of these.
+// The suffix says what a stored counter counts: by which keys. It has nothing of the limits, because
+// counters outlive a change of these (limit/carry_list.h).
 std::string space_suffix(const Rule& rule) {
   std::string suffix;
   for (const std::string& actor : rule.actor) {
     suffix += suffix.empty() ? ':' : ',';
     append_escaped(suffix, actor);
   }
-  suffix += ':';
-  for (const limit::Limit& limit : rule.limits) {
-    if (&limit != &rule.limits.front()) suffix += ',';
-    suffix += limit::name_of(limit.algorithm);
-  }
+  if (suffix.empty()) suffix = ':';
   return suffix;
 }
 

@@ -43,7 +43,7 @@ FORGED = (
 def seen(method: str, path: str, query: str = "", host: str = "shop.example", ip: str = "127.0.0.1") -> str:
     """The counter of a request by ALL_ENTRIES."""
     actor = "method,path,query,host,scheme,ip"
-    return f"native:seen:{method}|{path}|{query}|{host}|http|{ip}:{actor}:token_bucket"
+    return f"native:seen:{method}|{path}|{query}|{host}|http|{ip}:{actor}"
 
 
 class EveryProxy(PartsTest):
