@@ -121,7 +121,7 @@ void DurableStore::keep_fetching() {
       });
       if (stopping_) return;
       if (!loading_.load() && !std::exchange(forgotten_, true))
-        journal_->all_is_loaded({.counters = table_->stats().counters,
+        journal_->all_is_loaded({.counters = [this] { return table_->stats().counters; },
                                  .walk = [this](const auto& visit) { return walk(visit); }});
       if (wanted_.empty()) continue;
       wanted = std::move(wanted_.front());

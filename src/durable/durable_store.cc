@@ -46,7 +46,8 @@ base::Result<std::unique_ptr<DurableStore>> DurableStore::open(
       disk::Journal::open({.path = options.path,
                            .sync = options.sync,
                            .now = std::move(now),
-                           .tell = [&](const std::string& line) { log->warn("{}", line); }},
+                           .tell = [&](const std::string& line) { log->warn("{}", line); },
+                           .log_counters = store::log_counters_for(*table)},
                           spaces);
   if (!journal) return std::move(journal).problem();
   auto store = std::make_unique<DurableStore>(options, std::move(table), *std::move(journal),

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <thread>
 #include <new>
 #include <span>
 
@@ -295,11 +296,10 @@ void core::sweep(std::size_t steps, time_point now) {
   const std::unique_lock lock(keep_house_, std::try_to_lock);
   if (!lock) return;  // another thread does
   store_->sweep(internal(now), steps);
-  if (!spaces_->wants_round()) return;
+  if (!spaces_->wants_round() || store_->is_walking()) return;
   request::Marks marks = spaces_->begin_round();
   { const embed::Gate::Closed all_have_left(gate_); }
-  for (bool first = true; !store_->mark_named(marks, first); first = false) {
-  }
+  mark_all(marks);
   spaces_->end_round(marks);
 }
 
@@ -308,9 +308,13 @@ void core::collect() {
   const std::lock_guard lock(keep_house_);
   request::Marks marks = spaces_->begin_round();
   { const embed::Gate::Closed all_have_left(gate_); }
-  for (bool first = true; !store_->mark_named(marks, first); first = false) {
-  }
+  mark_all(marks);
   spaces_->end_round(marks);
+}
+
+void core::mark_all(request::Marks& marks) {
+  for (bool first = true; !store_->mark_named(marks, first); first = false)
+    if (store_->is_walking()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 limiter_stats core::stats() const {

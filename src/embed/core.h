@@ -167,6 +167,7 @@ class core {
   request::LimitsRef hold_limits(std::span<const limit::Limit> limits);
   void end_overrides(time_point now);
   void collect();
+  void mark_all(request::Marks& marks);
   void keep_house();
 
   const options how_;

@@ -58,11 +58,10 @@ kept_core::~kept_core() {
   if (thread_.joinable()) thread_.join();
   try {
     const auto kept = commit();
-    closing_ = true;
-    if (!kept)
-      tell("closed without what could not be written: " + kept.why().message);
+    if (!kept) tell("closed without what could not be written: " + kept.why().message);
   } catch (...) {  // no memory: commit() of the caller would have said so
   }
+  closing_ = true;
 }
 
 void kept_core::tell(const std::string& text) const {
@@ -80,7 +79,8 @@ result<void> kept_core::open() {
       disk::Journal::open({.path = where_.directory,
                            .sync = where_.sync,
                            .now = [its = core_.get()] { return embed::internal(its->now()); },
-                           .tell = [this](const std::string& line) { tell(line); }},
+                           .tell = [this](const std::string& line) { tell(line); },
+                           .log_counters = store::log_counters_for(core_->store())},
                           core_->spaces());
   if (!opened) return storage_error(opened.problem());
   process_ = getpid();
@@ -117,7 +117,7 @@ result<void> kept_core::load() {
     return error{errc::no_memory, where_.directory +
                                       ": holds more counters than options::memory_bytes has room "
                                       "for; raise it"};
-  journal_->all_is_loaded({.counters = table.stats().counters,
+  journal_->all_is_loaded({.counters = [this] { return core_->store().stats().counters; },
                            .walk = [this](const auto& visit) { return walk(visit); }});
   if (damaged > 0) tell(std::to_string(damaged) + " counters are damaged and start fresh");
   return {};

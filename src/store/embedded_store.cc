@@ -1,5 +1,7 @@
 #include "store/embedded_store.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -59,7 +61,14 @@ struct EmbeddedStore::LockedGroup {
       return hash_of(*a) != hash_of(*b) ? hash_of(*a) < hash_of(*b) : a < b;
     });
     also.empty() ? lock(store, by_hash) : lock(store, by_hash, also);
-    if (store.changes_ != nullptr && count > 1) store.collect_before({locked.data(), count});
+    if (store.changes_ != nullptr && count > 1) {
+      try {
+        store.collect_before({locked.data(), count});
+      } catch (...) {
+        unlock();
+        throw;
+      }
+    }
     const Charge* before = nullptr;
     for (size_t i = 0; i < charges.size(); ++i) {
       Charge& charge = *by_hash[i];
@@ -73,9 +82,7 @@ struct EmbeddedStore::LockedGroup {
       before = &charge;
     }
   }
-  ~LockedGroup() {
-    for (size_t i = 0; i < count; ++i) locked[i]->mutex.unlock();
-  }
+  ~LockedGroup() { unlock(); }
   LockedGroup(const LockedGroup&) = delete;
   LockedGroup& operator=(const LockedGroup&) = delete;
 
@@ -94,6 +101,9 @@ struct EmbeddedStore::LockedGroup {
     end = std::remove_if(all.begin(), end, [](const Charge* charge) { return !charge->counted; });
     std::sort(all.begin(), end, [](const Charge* a, const Charge* b) { return a->hash < b->hash; });
     for (auto at = all.begin(); at != end; ++at) lock_after(store.locked_of(**at));
+  }
+  void unlock() {
+    for (size_t i = 0; i < count; ++i) locked[i]->mutex.unlock();
   }
   void lock_after(Locked& one) {
     if (count > 0 && locked[count - 1] == &one) return;
@@ -455,12 +465,17 @@ bool EmbeddedStore::mark_named(request::Marks& marks, bool first) {
   using std::chrono::steady_clock;
   if (first) marked_stripes_ = 0;
   // A walk names what the counters that it has copied named.
-  if (walking_.load()) return false;
+  if (is_walking()) return false;
   for (const auto end = steady_clock::now() + time_max; marked_stripes_ < stripes;) {
     mark_stripe(marked_stripes_++, marks);
     if (steady_clock::now() >= end) break;
   }
-  return marked_stripes_ == stripes;
+  return marked_stripes_ == stripes && !is_walking();
+}
+
+bool EmbeddedStore::is_walking() const {
+  const int process = walking_.load();
+  return process != 0 && process == ::getpid();
 }
 
 void EmbeddedStore::mark_stripe(size_t index, request::Marks& marks) {
@@ -663,7 +678,8 @@ void EmbeddedStore::collect_before(std::span<Locked* const> locked) {
     const size_t stripe = stripe_of(one);
     if (changes_->is_past(stripe, before)) continue;
     const std::lock_guard lock(collecting_mutex_);
-    if (collecting_ != nullptr) collect_stripe(stripe, SIZE_MAX);
+    if (collecting_ != nullptr && collecting_process_ == ::getpid())
+      collect_stripe(stripe, SIZE_MAX);
     changes_->pass(stripe, before);
   }
 }
@@ -699,6 +715,7 @@ uint64_t EmbeddedStore::collect(const request::VisitCounter& visit) {
   {
     const std::lock_guard lock(collecting_mutex_);
     collecting_ = &visit;
+    collecting_process_ = ::getpid();
   }
   const uint64_t turned = changes_->turn();
   const auto end = [this] {
@@ -738,7 +755,11 @@ bool EmbeddedStore::walk(const std::function<bool(const request::CounterRecord&)
   std::vector<State> states;
   std::string keys;
   bool goes_on = true;
-  walking_.store(true);
+  const struct Walking {
+    explicit Walking(std::atomic<int>& its) : walking(its) { walking.store(::getpid()); }
+    ~Walking() { walking.store(0); }
+    std::atomic<int>& walking;
+  } while_walking(walking_);
   const auto visit_copied = [&] {
     const State* state = states.data();
     size_t key = 0;
@@ -761,8 +782,10 @@ bool EmbeddedStore::walk(const std::function<bool(const request::CounterRecord&)
         const uint32_t last = std::min(from + sweep_chains_per_lock, stripe.chains());
         for (uint32_t chain = from; chain < last; ++chain) stripe.prefetch_chain(region_, chain);
         for (uint32_t chain = from; chain < last; ++chain) {
-          stripe.each(region_, chain, [&](const Entry& entry) {
+          stripe.each(region_, chain, [&](Entry& entry) {
             if (entry.erased()) return;
+            // What is not committed yet may be found in the snapshot from now on.
+            entry.set_stored(true);
             copied.push_back({entry.space(), entry.limits_id(),
                               static_cast<uint32_t>(entry.cells()),
                               static_cast<uint32_t>(entry.key().size()),
@@ -774,9 +797,7 @@ bool EmbeddedStore::walk(const std::function<bool(const request::CounterRecord&)
         }
       },
       visit_copied);
-  visit_copied();
-  walking_.store(false);
-  return goes_on;
+  return visit_copied();
 }
 
 // A changed counter that equals a fresh one need not be committed. The state that the disk has of

@@ -87,6 +87,8 @@ class EmbeddedStore final : public Store, public Catalog {
   // then returns false. A counter that changes meanwhile is visited before or after that, or twice.
   // One thread of low priority.
   bool walk(const std::function<bool(const request::CounterRecord&)>& visit);
+  // Does a thread of this process walk? Until it ends `mark_named` does nothing.
+  bool is_walking() const;
   // Restores a stored counter. `newest`: replaces the one in the table; otherwise only if the table
   // has none. A record without cells: the disk has no such counter.
   Restored restore(const request::CounterRecord& record, bool newest) {
@@ -237,13 +239,22 @@ class EmbeddedStore final : public Store, public Catalog {
   // What collects at the moment; null: nothing does. Its mutex is taken with a stripe's lock.
   const request::VisitCounter* collecting_ = nullptr;
   std::mutex collecting_mutex_;
-  std::atomic<bool> loading_{false}, walking_{false};
+  int collecting_process_ = 0;  // its process: a child after fork() has no such thread
+  std::atomic<int> walking_{0};  // the process whose thread walks; 0: none does
+  std::atomic<bool> loading_{false};
   std::atomic<uint64_t> swept_{0}, purged_{0}, refused_{0}, arrivals_{0}, waiting_{0};
   uint64_t round_chains_ = 0, chains_seen_ = 0;  // chains of the last round, and of this one so far
   size_t sweep_stripe_ = 0, changed_stripe_ = 0;
   uint32_t sweep_chain_ = 0;
   size_t marked_stripes_ = 0;  // the stripes that mark_named has finished
 };
+
+// The most states of counters that a journal's log may have, so that the table has places for all
+// of them at a start: a quarter of those that it has.
+inline uint64_t log_counters_for(const EmbeddedStore& table) {
+  constexpr uint64_t bytes_of_counter = 64;
+  return table.stats().memory_bytes_max / bytes_of_counter / 4;
+}
 
 // Forced inline for the same reason as PendingCharge::evaluate.
 [[gnu::always_inline]] inline void EmbeddedStore::write(PendingCharge& s) {

@@ -200,10 +200,10 @@ TEST(DescriptorsAtTheStart, TooFewForTheServerItselfAreAnError) {
   const auto finished = run({.arguments = {"divvy", folder.write("rules.ini", hundred_policy),
                                            "--workers", "2", "--data", folder.path() + "/store"},
                              .environment = {{"PORT", "0"}},
-                             .open_files = 100});
+                             .open_files = 50});
   EXPECT_EQ(finished.status, 1);
   EXPECT_EQ(finished.out, "");
-  EXPECT_NE(finished.err.find("only 100 files may be open, and "), std::string::npos)
+  EXPECT_NE(finished.err.find("only 50 files may be open, and "), std::string::npos)
       << finished.err;
   EXPECT_NE(finished.err.find("ulimit -n"), std::string::npos) << finished.err;
 }

@@ -67,7 +67,7 @@ TEST(TopOfTheServer, ListsTheMostDeniedAndTheMostActiveActors) {
             {"rule", "who=* at=*"},
             {"counter", "native:[at=* who=*]:x\\|y|z/1:who,at"},
             {"path",
-             "native%3A%5Bat%3D%2A%20who%3D%2A%5D%3Ax%5C%7Cy%7Cz%2F1%3Awho%2Cat%3Atoken_bucket"},
+             "native%3A%5Bat%3D%2A%20who%3D%2A%5D%3Ax%5C%7Cy%7Cz%2F1%3Awho%2Cat"},
             {"actor", "x\\|y|z/1"},
             {"allowed", 2},
             {"denied", 38},
@@ -106,7 +106,7 @@ TEST(TopOfTheServer, KeysAreOfAnyBytesAndLengths) {
   EXPECT_EQ(items[1].at("actor"), longest);
   EXPECT_FALSE(items[1].contains("cut"));
   EXPECT_EQ(items[2].at("path"),
-            "native%3Ar%3A%EF%BF%BD%01%22%3C%25%EF%BF%BD%3Auser%3Atoken_bucket");
+            "native%3Ar%3A%EF%BF%BD%01%22%3C%25%EF%BF%BD%3Auser");
 }
 
 TEST(TopOfTheServer, NamesRulesAsRequestsDo) {

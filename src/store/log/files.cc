@@ -27,8 +27,8 @@ ssize_t Files::read(int fd, char* to, size_t bytes, uint64_t at) {
   while (done < bytes) {
     const ssize_t n = ::pread(fd, to + done, bytes - done, static_cast<off_t>(at + done));
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return -1;
-    if (n == 0) break;
+    if (n < 0 && done == 0) return -1;
+    if (n <= 0) break;
     done += static_cast<size_t>(n);
   }
   return static_cast<ssize_t>(done);

@@ -22,7 +22,7 @@ class Files {
   // A descriptor, or -1. `flags` as open(2) takes them; a new file is for its owner alone.
   virtual int open(const std::string& path, int flags);
   virtual void close(int fd);
-  // Bytes read, fewer only at the end of the file; -1: it failed.
+  // Bytes read, fewer at the end of the file or before a part that cannot be read; -1: none can.
   virtual ssize_t read(int fd, char* to, size_t bytes, uint64_t at);
   // Of the file, in bytes; -1: it failed.
   virtual int64_t size(int fd);

@@ -85,7 +85,7 @@ inline base::Done read_all(Journal& journal, KeptByKey& all) {
 
 // A table that is a map, whose counters are committed whenever they are visited.
 inline Journal::Table table_of(const KeptByKey& all) {
-  return {.counters = all.size(), .walk = [all](const std::function<bool(const Record&)>& visit) {
+  return {.counters = [n = all.size()] { return uint64_t{n}; }, .walk = [all](const std::function<bool(const Record&)>& visit) {
             for (const auto& [key, its] : all)
               if (!visit({key.first, its.limits_id, key.second, its.cells, its.forget_us}))
                 return false;

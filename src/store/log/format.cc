@@ -169,7 +169,9 @@ void WrittenBlock::seal(uint64_t file, uint64_t synced, bool more) {
   put_head(body.data(), head, std::string_view(body).substr(block_head_bytes), rest);
 }
 
-uint32_t CountersWriter::Places::of(uint32_t id, uint32_t serial, bool& is_new) {
+template <class Append>
+uint32_t CountersWriter::Places::of(uint32_t id, uint32_t serial, std::string& texts,
+                                    const Append& append) {
   if (slots_.size() < 2 * (size_t{count_} + 1)) {
     std::vector<Slot> before(std::max<size_t>(16, slots_.size() * 2));
     before.swap(slots_);
@@ -182,8 +184,18 @@ uint32_t CountersWriter::Places::of(uint32_t id, uint32_t serial, bool& is_new) 
   }
   for (size_t at = id & (slots_.size() - 1);; at = (at + 1) & (slots_.size() - 1)) {
     Slot& slot = slots_[at];
-    is_new = slot.round != round_;
-    if (is_new) slot = {id, serial, count_++, round_};
+    if (slot.round != round_) {
+      std::string text;
+      append(text);
+      const size_t before = texts.size();
+      try {
+        append_text(texts, text);
+      } catch (...) {
+        texts.resize(before);
+        throw;
+      }
+      slot = {id, serial, count_++, round_};
+    }
     if (slot.id == id && slot.serial == serial) return slot.place;
   }
 }
@@ -201,26 +213,18 @@ void CountersWriter::add(const request::CounterRecord& record) {
   const size_t most =
       used_ + record_bytes_max + record.key.size() + cells.size() * cell_bytes_max;
   if (most > records_.size()) records_.resize(std::max(most, records_.size() * 2));
+  const uint32_t space = space_places_.of(
+      record.space->id, record.space->serial, spaces_text_,
+      [&](std::string& text) { append_space(text, *record.space); });
+  uint32_t limits = 0;
+  if (record.limits_id != 0 && !cells.empty())
+    limits = 1 + list_places_.of(
+                     record.limits_id, spaces_->serial_of_limits(record.limits_id), lists_text_,
+                     [&](std::string& text) { append_limits(text, spaces_->limits(record.limits_id)); });
+  // From here on nothing can fail.
   if (count_++ == 0) {
     const int64_t fresh_at_us = cells.empty() ? 0 : cells[0].fresh_at_us;
     base_us_ = record.forget_us == INT64_MAX ? fresh_at_us : record.forget_us;
-  }
-  bool is_new = false;
-  const uint32_t space = space_places_.of(record.space->id, record.space->serial, is_new);
-  if (is_new) {
-    std::string text;
-    append_space(text, *record.space);
-    append_text(spaces_text_, text);
-  }
-  uint32_t limits = 0;
-  if (record.limits_id != 0 && !cells.empty()) {
-    limits =
-        list_places_.of(record.limits_id, spaces_->serial_of_limits(record.limits_id), is_new) + 1;
-    if (is_new) {
-      std::string text;
-      append_limits(text, spaces_->limits(record.limits_id));
-      append_text(lists_text_, text);
-    }
   }
 
   char* at = records_.data() + used_;

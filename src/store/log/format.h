@@ -180,8 +180,9 @@ class CountersWriter {
   // Which place an id has in the block. Ids are used again for others, with other serials.
   class Places {
    public:
-    // `is_new`: it has none yet, and gets the next one.
-    uint32_t of(uint32_t id, uint32_t serial, bool& is_new);
+    // One that has none yet gets the next one, and its text is added to `texts`.
+    template <class Append>
+    uint32_t of(uint32_t id, uint32_t serial, std::string& texts, const Append& append);
     uint32_t count() const { return count_; }
     void clear();
 

@@ -33,6 +33,9 @@ struct JournalOptions {
   // A line for the log, while it is opened; or null.
   std::function<void(const std::string&)> tell{};
   bool offline = false;  // no table will be there, and the log may have any length
+  // A snapshot is due when the log has so many states of counters: a start needs a place in the
+  // table for each counter among them.
+  uint64_t log_counters = UINT64_MAX;
 };
 
 // When a log is full, and a snapshot due. Tests have smaller numbers.
@@ -56,7 +59,7 @@ class Journal {
 
   // The table whose counters are kept, as the journal's thread sees it.
   struct Table {
-    uint64_t counters = 0;  // about so many
+    std::function<uint64_t()> counters{};  // about so many
     // Calls `visit(record)` with the state of each counter, until it returns false. Then returns
     // false, and otherwise true once all that was visited is committed.
     std::function<bool(const std::function<bool(const Record&)>& visit)> walk{};

@@ -345,7 +345,7 @@ TEST_F(CrashTest, APowerCutLeavesWhatWasPromised) {
     KeptByKey table;
     auto journal = open(data, sync, sizes, medium);
     ASSERT_TRUE(journal) << problem;
-    journal->all_is_loaded({.counters = 10, .walk = [&](const auto& visit) {
+    journal->all_is_loaded({.counters = [] { return uint64_t{10}; }, .walk = [&](const auto& visit) {
                               const std::lock_guard lock(mutex);
                               return table_of(table).walk(visit);
                             }});
@@ -468,7 +468,7 @@ TEST_F(CrashTest, EachCallMayFail) {
       KeptByKey table;
       auto journal = open(data, sync, {.log_bytes = 700, .logs = 3}, medium);
       ASSERT_TRUE(journal) << problem;
-      journal->all_is_loaded({.counters = 10, .walk = [&](const auto& visit) {
+      journal->all_is_loaded({.counters = [] { return uint64_t{10}; }, .walk = [&](const auto& visit) {
                                 const std::lock_guard lock(mutex);
                                 return table_of(table).walk(visit);
                               }});

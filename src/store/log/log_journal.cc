@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <filesystem>
+#include <new>
 #include <utility>
 
 #include "base/check.h"
@@ -21,7 +23,9 @@ constexpr size_t block_bytes = size_t{1} << 20;
 // With `sync` the log grows by so many bytes at a time.
 constexpr uint64_t reserve_bytes = uint64_t{1} << 20;
 constexpr int snapshot_niceness = 19;
-constexpr auto after_failure = std::chrono::seconds(10);
+constexpr auto after_failure = std::chrono::seconds(10), longest_rest = std::chrono::seconds(640);
+// How long a snapshot waits for a commit to begin its log.
+constexpr auto roll_wait = std::chrono::milliseconds(200);
 constexpr size_t log_head_bytes = block_head_bytes + 24;  // the first block of a log
 
 // What leaves the folder as it was: a later try may succeed.
@@ -76,6 +80,10 @@ base::Done LogJournal::open() {
   Look found = look(dir, files_);
   if (found.condition == Condition::absent) {
     if (base::Done made = make_store(files_, dir); !made) return made;
+    // DIR may be new, too.
+    const std::string folder = std::filesystem::absolute(dir).parent_path().string();
+    if (!files_.sync_folder(folder))
+      return base::Problem{with_errno(quoted(folder) + " cannot be synced", errno)};
     found = look(dir, files_);
   }
   if (found.condition != Condition::whole) return std::move(found.problem);
@@ -139,6 +147,9 @@ base::Done LogJournal::open() {
     }
     synced_ = end();
   }
+  // No later sync of another log says anything of these.
+  if (synced_ < end()) unsure_log_ = log_;
+  log_counters_ = found_.counters;
   {
     const std::lock_guard lock(mutex_);
     if (base::Done begun = begin_log(); !begun && !is_disk_trouble(begin_error_)) return begun;
@@ -164,6 +175,8 @@ base::Done LogJournal::begin_log() {
     if (fd >= 0) {
       files_.close(fd);
       files_.remove(path);
+      // It could be there again after a power cut, and would end the one before.
+      broken_ = broken_ || begun_;
     }
     return base::Problem{with_errno(quoted(path) + " cannot be written", begin_error_)};
   }
@@ -173,7 +186,6 @@ base::Done LogJournal::begin_log() {
       files_.close(fd_);
     else
       sealed_.push_back({fd_, log_, end()});
-    start_thread();
   }
   log_ = number;
   position_ = end();
@@ -182,10 +194,12 @@ base::Done LogJournal::begin_log() {
   begun_ = true;
   broken_ = false;
   ++logs_;
+  rolls_ = false;
   if (options_.sync) {
     synced_ = end();
     write_synced(log_);
   }
+  if (!sealed_.empty()) start_thread();
   called_.notify_all();
   return {};
 }
@@ -214,7 +228,7 @@ base::Done LogJournal::append(std::span<WrittenBlock> blocks) {
   uint64_t bytes = 0;
   for (const WrittenBlock& block : blocks) bytes += block.bytes();
   const bool is_full = bytes_ + bytes > sizes_.log_bytes && bytes_ > log_head_bytes;
-  if (!begun_ || broken_ || is_full)
+  if (!begun_ || broken_ || is_full || rolls_)
     if (base::Done begun = begin_log(); !begun) return begun;
   std::vector<std::string_view> parts;
   for (WrittenBlock& block : blocks) {
@@ -246,9 +260,14 @@ base::Done LogJournal::append(std::span<WrittenBlock> blocks) {
   }
   bytes_ += bytes;
   if (options_.sync) write_synced(log_);
-  if (table_ && !writes_snapshot_ && (log_bytes() > due_bytes() || logs_ > sizes_.logs))
-    called_.notify_all();
+  if (is_due()) called_.notify_all();
   return {};
+}
+
+bool LogJournal::is_due() const {
+  return table_ && !writes_snapshot_ &&
+         (log_bytes() > due_bytes() || logs_ > sizes_.logs ||
+          log_counters_ > options_.log_counters);
 }
 
 uint64_t LogJournal::due_bytes() const {
@@ -257,23 +276,27 @@ uint64_t LogJournal::due_bytes() const {
 
 void LogJournal::add(const Record& record) {
   writer_.add(record);
-  if (writer_.bytes() < block_bytes) return;
-  full_count_ += writer_.count();
+  if (writer_.bytes() >= block_bytes) close_block();
+}
+
+void LogJournal::close_block() {
+  full_.reserve(full_.size() + 1);
+  const size_t count = writer_.count();
   full_.push_back(writer_.take());
+  full_count_ += count;
 }
 
 base::Done LogJournal::commit() {
   const size_t counters = pending();
-  if (writer_.count() > 0) {
-    full_count_ += writer_.count();
-    full_.push_back(writer_.take());
-  }
+  if (writer_.count() > 0) close_block();
   if (counters == 0) return try_to_write();
   uint64_t bytes = 0;
   for (const WrittenBlock& block : full_) bytes += block.bytes();
   {
     const std::lock_guard lock(mutex_);
     if (base::Done done = append(full_); !done) return done;
+    log_counters_ += counters;
+    if (is_due()) called_.notify_all();
   }
   full_.clear();
   full_count_ = 0;
@@ -388,6 +411,8 @@ store::MetadataStore::WriteResult LogJournal::write(std::span<const Change> chan
   if (blocks[0].bytes() > block_bytes_max)
     return {Written::no, {"they are more than " + std::to_string(block_bytes_max >> 20) +
                           " MiB; write fewer at once"}};
+  Texts written;
+  for (const Change& change : changes) written.insert_or_assign(change.name, change.text);
   if (base::Done done = append(blocks); !done) {
     std::string problem = std::move(done).problem().text + "; see to the disk, and try again";
     if (!broken_) return {Written::no, {std::move(problem)}};
@@ -395,7 +420,8 @@ store::MetadataStore::WriteResult LogJournal::write(std::span<const Change> chan
             {problem + "; a kill before the next one that succeeds may find it kept all the same"}};
   }
   Texts& to = writes_snapshot_ ? later_ : changed_;
-  for (const Change& change : changes) to.insert_or_assign(change.name, change.text);
+  written.merge(to);
+  to.swap(written);
   return {};
 }
 
@@ -417,24 +443,33 @@ void LogJournal::work() {
   pthread_setname_np(pthread_self(), "snapshots");
   std::unique_lock lock(mutex_);
   std::chrono::steady_clock::time_point not_before{};
+  auto rest = after_failure;  // until it is tried again
   for (;;) {
-    const auto is_due = [&] {
-      return table_ && (log_bytes() > due_bytes() || logs_ > sizes_.logs) &&
-             std::chrono::steady_clock::now() >= not_before;
-    };
-    called_.wait_for(lock, after_failure, [&] { return stops_ || !sealed_.empty() || is_due(); });
+    const auto begins = [&] { return is_due() && std::chrono::steady_clock::now() >= not_before; };
+    called_.wait_for(lock, after_failure, [&] { return stops_ || !sealed_.empty() || begins(); });
     if (stops_) return;
     sync_sealed(lock);
-    if (!is_due()) continue;
+    if (!begins()) continue;
     lock.unlock();
     setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), snapshot_niceness);
-    base::Done written = write_snapshot();
+    base::Done written = [this]() -> base::Done {
+      try {
+        return write_snapshot();
+      } catch (const std::bad_alloc&) {
+        return give_up(base::Problem{"there is no memory for it"});
+      }
+    }();
     lock.lock();
     if (stops_) return;
     why_no_snapshot_ = written ? "" : written.problem().text;
-    if (written) continue;
+    if (written) {
+      rest = after_failure;
+      continue;
+    }
     ++failures_count_;
-    not_before = std::chrono::steady_clock::now() + after_failure;
+    not_before = std::chrono::steady_clock::now() + rest;
+    // Each try begins a log.
+    rest = std::min(2 * rest, longest_rest);
   }
 }
 
@@ -456,28 +491,36 @@ void LogJournal::sync_sealed(std::unique_lock<std::mutex>& lock) {
   }
 }
 
+base::Done LogJournal::give_up(base::Done why) {
+  const std::lock_guard lock(mutex_);
+  later_.merge(changed_);
+  changed_.swap(later_);
+  later_.clear();
+  writes_snapshot_ = false;
+  return why;
+}
+
 base::Done LogJournal::write_snapshot() {
   Table table;
   Current next;
-  uint64_t first = 0, number = 0;
+  uint64_t first = 0, number = 0, counters_before = 0;
   {
-    const std::lock_guard lock(mutex_);
-    if (base::Done begun = begin_log(); !begun) return begun;
+    std::unique_lock lock(mutex_);
+    // The next commit begins a log: this thread, of low priority, should not hold the others up.
+    const uint64_t before = log_;
+    rolls_ = true;
+    called_.wait_for(lock, roll_wait, [&] { return log_ != before || stops_; });
+    if (log_ == before)
+      if (base::Done begun = begin_log(); !begun) return begun;
     table = *table_;
     next = current_;
     next.log = log_;
     first = position_;
     number = ++last_snapshot_;
+    counters_before = log_counters_;
     writes_snapshot_ = true;
   }
-  const auto give_up = [&](base::Done why) {
-    const std::lock_guard lock(mutex_);
-    for (auto& [name, text] : std::exchange(later_, {}))
-      changed_.insert_or_assign(name, std::move(text));
-    writes_snapshot_ = false;
-    return why;
-  };
-  SnapshotWriter writer(files_, spaces_, options_.path, next.store, number, table.counters, true);
+  SnapshotWriter writer(files_, spaces_, options_.path, next.store, number, table.counters(), true);
   // Nothing of this changes before the snapshot is whole, but for what later_ has.
   if (base::Done read = read_texts({}, [&](std::string_view name, std::string_view text) {
         writer.add_text(name, text);
@@ -493,7 +536,7 @@ base::Done LogJournal::write_snapshot() {
   auto reader = SnapshotReader::open(files_, options_.path, next, names_);
   names_.all_is_loaded();
   if (!reader) return give_up(std::move(reader).problem());
-  if (base::Done synced = sync_log(next.log); !synced) return give_up(std::move(synced));
+  if (base::Done synced = sync_logs(next.log); !synced) return give_up(std::move(synced));
   // From here on the new one counts.
   if (base::Done written =
           write_whole(files_, store_of(options_.path), "CURRENT", text_of(next));
@@ -506,6 +549,7 @@ base::Done LogJournal::write_snapshot() {
     changed_ = std::exchange(later_, {});
     writes_snapshot_ = false;
     logs_ = static_cast<size_t>(log_ - next.log + 1);
+    log_counters_ -= counters_before;
     first_position_ = first;
     ++snapshots_count_;
   }
@@ -513,18 +557,29 @@ base::Done LogJournal::write_snapshot() {
   return {};
 }
 
-// The first log behind a snapshot must be there as surely as the snapshot.
-base::Done LogJournal::sync_log(uint64_t number) {
+// The logs behind a snapshot must be there as surely as the snapshot, which has a part of what they
+// have.
+base::Done LogJournal::sync_logs(uint64_t first) {
   if (options_.sync) return {};
-  const std::string path = log_of(options_.path, number);
-  const int fd = files_.open(path, O_RDONLY);
-  const bool synced = fd >= 0 && files_.sync(fd);
-  const int error = errno;
-  if (fd >= 0) files_.close(fd);
-  if (synced) return {};
-  const std::lock_guard lock(mutex_);
-  unsure_log_ = log_;
-  return base::Problem{with_errno(quoted(path) + " cannot be synced", error)};
+  uint64_t last = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    last = log_;
+    if (unsure_log_ >= first) return base::Problem{"a log behind it could not be synced"};
+  }
+  for (uint64_t number = first; number <= last; ++number) {
+    const std::string path = log_of(options_.path, number);
+    const int fd = files_.open(path, O_RDONLY);
+    const bool synced = fd >= 0 && files_.sync(fd);
+    const int error = errno;
+    if (fd >= 0) files_.close(fd);
+    // A log that could not be begun is not there.
+    if (synced || (fd < 0 && error == ENOENT)) continue;
+    const std::lock_guard lock(mutex_);
+    unsure_log_ = log_;
+    return base::Problem{with_errno(quoted(path) + " cannot be synced", error)};
+  }
+  return {};
 }
 
 void LogJournal::remove_others(const Current& current) {

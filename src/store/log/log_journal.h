@@ -54,6 +54,7 @@ class LogJournal final : public Journal, public store::MetadataStore {
  private:
   using Texts = std::map<std::string, std::optional<std::string>>;  // nothing: it is gone
 
+  void close_block();
   // With mutex_.
   base::Done begin_log();
   base::Done append(std::span<WrittenBlock> blocks);
@@ -61,13 +62,15 @@ class LogJournal final : public Journal, public store::MetadataStore {
   uint64_t end() const { return position_ + bytes_; }
   uint64_t log_bytes() const { return end() - first_position_; }
   uint64_t due_bytes() const;
+  bool is_due() const;
   base::Done read_texts(const Texts& later, const VisitText& visit) const;
   void start_thread();
   // The journal's thread.
   void work();
   void sync_sealed(std::unique_lock<std::mutex>& lock);
   base::Done write_snapshot();
-  base::Done sync_log(uint64_t number);
+  base::Done give_up(base::Done why);
+  base::Done sync_logs(uint64_t first);
   void remove_others(const Current& current);
 
   const JournalOptions options_;
@@ -90,6 +93,8 @@ class LogJournal final : public Journal, public store::MetadataStore {
   bool synced_second_ = false;                // the sector of it that was written last
   bool begun_ = false;                        // a log of this start is there
   bool broken_ = false;                       // nothing may be written behind its end
+  bool rolls_ = false;                        // the next commit begins another
+  uint64_t log_counters_ = 0;                 // behind the snapshot
   int begin_error_ = 0;                       // why the last one could not be made
   uint64_t log_ = 0, last_log_ = 0;           // its number, and the last that was used
   uint64_t last_snapshot_ = 0;                // number that was used

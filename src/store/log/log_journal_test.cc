@@ -41,6 +41,7 @@ class JournalTest : public testing::Test {
     JournalOptions options;
     options.path = folder / "data";
     options.sync = sync;
+    options.offline = offline;
     options.now = [this] { return base::Time{now_us}; };
     options.tell = [this](const std::string& line) { told.push_back(line); };
     return options;
@@ -106,6 +107,7 @@ class JournalTest : public testing::Test {
   std::unique_ptr<request::Spaces> spaces = std::make_unique<request::Spaces>();
   const request::Space *ip = nullptr, *pairs = nullptr;
   uint32_t one = 0, two = 0;
+  bool offline = false;
   std::string problem;
   std::vector<std::string> told;
 };
@@ -203,7 +205,7 @@ TEST_F(JournalTest, RandomOperationsMatchAMap) {
           ASSERT_NE(journal->find(*key.first, key.second, collect(unused)),
                     Journal::Found::failed);
         }
-        journal->all_is_loaded({.counters = model.size(), .walk = [&](const auto& visit) {
+        journal->all_is_loaded({.counters = [n = model.size()] { return uint64_t{n}; }, .walk = [&](const auto& visit) {
                                   const std::lock_guard lock(mutex);
                                   return table_of(model).walk(visit);
                                 }});
@@ -246,7 +248,7 @@ TEST_F(JournalTest, TheLogStaysBelowItsBound) {
   ASSERT_TRUE(journal) << problem;
   KeptByKey model;
   std::mutex mutex;
-  journal->all_is_loaded({.counters = 1400, .walk = [&](const auto& visit) {
+  journal->all_is_loaded({.counters = [] { return uint64_t{10}; }, .walk = [&](const auto& visit) {
                             const std::lock_guard lock(mutex);
                             return table_of(model).walk(visit);
                           }});
@@ -276,7 +278,7 @@ TEST_F(JournalTest, CommitsFailWhereTheLogGrowsWithoutASnapshot) {
   ASSERT_TRUE(journal) << problem;
   bool goes = false;
   std::atomic<bool> may{false};
-  journal->all_is_loaded({.counters = 1, .walk = [&](const auto&) { return may.load(); }});
+  journal->all_is_loaded({.counters = [] { return uint64_t{10}; }, .walk = [&](const auto&) { return may.load(); }});
   for (int i = 0; i < 20'000; ++i) {
     add(*journal, std::to_string(i), i);
     goes = succeeds(journal->commit(), problem);
@@ -546,6 +548,7 @@ TEST_F(JournalTest, ABackupIsAStore) {
     model[{ip, key}] = kept(i);
   }
   snapshot(model);
+  offline = true;
   auto journal = open({.log_bytes = 4096, .logs = 100});
   for (int i = 0; i < 3000; ++i) {
     const std::string key = std::to_string(i % 500);

@@ -42,6 +42,7 @@ int BlockFile::open(size_t ahead) {
 void BlockFile::close() {
   if (fd_ >= 0) files_.close(fd_);
   fd_ = -1;
+  held_ = {};
 }
 
 // False: they are not there, or the disk fails.
@@ -53,7 +54,13 @@ bool BlockFile::hold(uint64_t at, size_t bytes, std::string_view& out) {
     const ssize_t count = files_.read(fd_, held_.data(), held_.size(), at);
     if (count < 0) error_ = errno;
     held_.resize(count < 0 ? 0 : static_cast<size_t>(count));
-    if (held_.size() < bytes) return false;
+    if (held_.size() < bytes) {
+      // Where it ends early there may be a part that cannot be read.
+      char unused;
+      const uint64_t end = at + held_.size();
+      if (error_ == 0 && end < size_ && files_.read(fd_, &unused, 1, end) < 0) error_ = errno;
+      return false;
+    }
   }
   out = std::string_view(held_).substr(static_cast<size_t>(at - held_at_), bytes);
   return true;
@@ -116,7 +123,10 @@ bool BlockFile::has_hole(uint64_t from, uint64_t to) {
     end = std::min(at / sector * sector + sector, size_);
     if (end <= to && hold(at, static_cast<size_t>(end - at), bytes) && is_zero(bytes)) return true;
   }
-  return false;
+  // No block ends in so many.
+  constexpr uint64_t zeros_at_end = 16;
+  return to == size_ && to - from >= zeros_at_end &&
+         hold(to - zeros_at_end, zeros_at_end, bytes) && is_zero(bytes);
 }
 
 std::string place_of(const BlockFile& file, uint64_t at) {
@@ -225,6 +235,7 @@ base::Done open_log(Files& files, const std::string& dir, uint64_t number, Found
           parse_begin(block.body, found.begin);
   found.first = block.next;
   found.synced = block.synced;
+  found.file->close();
   return {};
 }
 
@@ -286,6 +297,7 @@ base::Result<Logs> read_logs(Files& files, const std::string& dir, const Current
   bool cut = false;
   for (size_t i = 0; i < chain.size() && !cut; ++i) {
     BlockFile& file = *chain[i].file;
+    if (file.open() != 0) return unreadable(file);
     const bool is_last = i + 1 == chain.size();
     const uint64_t position = chain[i].begin.position;
     Logs::Log log{.number = file.number(), .position = position, .bytes = chain[i].first};
@@ -321,7 +333,8 @@ base::Result<Logs> read_logs(Files& files, const std::string& dir, const Current
       // From here on it does not count, which must be what was never synced.
       Block later;
       const uint64_t next = read == BlockFile::Read::end ? file.size() : file.find(at + 1, later);
-      if (next < file.size()) logs.synced = std::max(logs.synced, later.synced);
+      if (next < file.size() && later.synced <= position + next)
+        logs.synced = std::max(logs.synced, later.synced);
       if (position + log.bytes < std::min(logs.synced, position + should_end))
         return is_damaged(place_of(file, at) + " is not as it was written, though it was synced");
       // A part of what was never synced may be missing, and leaves zeros; or all behind some byte.
@@ -335,6 +348,7 @@ base::Result<Logs> read_logs(Files& files, const std::string& dir, const Current
                             std::to_string(file.size()) + " do not count, and are cut off");
       break;
     }
+    file.close();
     logs.all.push_back(log);
     if (cut)
       for (size_t later = i + 1; later < chain.size(); ++later) {

@@ -59,8 +59,8 @@ class BlockFile {
   bool is_complete(uint64_t at);
   // Is everything from there on zero?
   bool has_only_zeros(uint64_t from);
-  // Are there zeros in [from, to) up to the end of a sector, as a write leaves them that was lost
-  // there?
+  // Are there zeros in [from, to) up to the end of a sector or of the file, as a write leaves them
+  // that was lost there?
   bool has_hole(uint64_t from, uint64_t to);
 
   uint64_t size() const { return size_; }

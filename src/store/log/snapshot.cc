@@ -110,10 +110,12 @@ bool SnapshotWriter::add(const Record& record) {
   if (space_serials_[space.id] != space.serial) {
     space_serials_[space.id] = space.serial;
     space_hashes_[space.id] = hash_of(space);
-    std::string text;
-    append_space(text, space);
-    append_text(spaces_text_, text);
-    ++spaces_count_;
+    if (!space.windows.empty()) {
+      std::string text;
+      append_space(text, space);
+      append_text(spaces_text_, text);
+      ++spaces_count_;
+    }
   }
   const uint64_t hash = hash_of(space_hashes_[space.id], base::digest(record.key));
   const size_t number = static_cast<size_t>(hash >> shift_);
@@ -282,8 +284,10 @@ base::Done SnapshotReader::block(size_t number,
                        (file.error() != 0 ? with_errno("", file.error()) : "")};
 }
 
-size_t SnapshotReader::part_of(size_t number, size_t of) const {
-  return blocks_[number].part * of / by_part_.size();
+bool SnapshotReader::may_have(size_t number, size_t part, size_t of) const {
+  // Both numbers are powers of two.
+  const size_t its = blocks_[number].part, all = by_part_.size();
+  return of > all ? part / (of / all) == its : its / (all / of) == part;
 }
 
 SnapshotReader::Found SnapshotReader::find(const request::Space& space, std::string_view key,

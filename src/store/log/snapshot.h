@@ -84,8 +84,8 @@ class SnapshotReader {
   base::Done texts(const VisitText& visit) const;
   // Calls `visit(counters)` with block `number` opened.
   base::Done block(size_t number, const std::function<base::Done(BlockCounters&)>& visit) const;
-  // The part of the hashes of which block `number` has counters: those of `of` equal parts.
-  size_t part_of(size_t number, size_t of) const;
+  // May block `number` have counters of part `part` of `of` equal parts of the hashes?
+  bool may_have(size_t number, size_t part, size_t of) const;
   // The counter of that name; `visit` gets it unless it is past its time.
   Found find(const request::Space& space, std::string_view key, base::Time now,
              const Visit& visit) const;

@@ -22,12 +22,12 @@
 
 namespace sluice::disk {
 
+uint64_t pass_bytes = uint64_t{16} << 20;
+
 namespace {
 
 namespace fs = std::filesystem;
 
-// How much of a store is in memory at a time, as bytes on disk, while it is read as a whole.
-constexpr uint64_t pass_bytes = uint64_t{16} << 20;
 constexpr size_t import_commit_every = 100'000;
 constexpr uint64_t import_log_bytes = uint64_t{16} << 20;
 
@@ -89,7 +89,7 @@ struct SoundSource final : Source {
 
   base::Done each(size_t part, size_t of, const VisitCounters& visit) override {
     for (size_t i = 0; snapshot != nullptr && i < snapshot->blocks(); ++i) {
-      if (snapshot->part_of(i, of) != part) continue;
+      if (!snapshot->may_have(i, part, of)) continue;
       base::Done done = snapshot->block(
           i, [&](BlockCounters& counters) { return visit(counters, "the snapshot"); });
       if (!done) return base::Problem{damaged(dir, done.problem().text)};
@@ -494,15 +494,18 @@ base::Result<RepairReport> repair(const std::string& dir) {
     if (!fs::is_directory(store_of(dir))) return base::Problem{report.damages.front()};
   }
   // The damaged files stay, as links, until somebody removes them.
-  const std::string aside = store_of(dir) + ".damaged";
+  std::string aside = store_of(dir) + ".damaged";
   std::error_code error;
-  if (!fs::exists(aside, error)) {
-    fs::copy(store_of(dir), aside,
-             fs::copy_options::recursive | fs::copy_options::create_hard_links, error);
-    if (error)
-      return base::Problem{"the damaged store cannot be put aside as " + quoted(aside) + ": " +
-                           error.message()};
-  }
+  for (int n = 2; fs::exists(aside, error); ++n)
+    aside = store_of(dir) + ".damaged." + std::to_string(n);
+  const std::string unfinished = store_of(dir) + ".damaged.new";
+  fs::remove_all(unfinished, error);
+  fs::copy(store_of(dir), unfinished,
+           fs::copy_options::recursive | fs::copy_options::create_hard_links, error);
+  if (!error) fs::rename(unfinished, aside, error);
+  if (error)
+    return base::Problem{"the damaged store cannot be put aside as " + disk::quoted(aside) + ": " +
+                         error.message()};
   DamagedSource source(dir, spaces);
   source.open(current, report.damages);
   if (!current) {
@@ -556,7 +559,7 @@ base::Result<std::unique_ptr<Importer>> Importer::open(const std::string& dir, b
   if (!journal) return std::move(journal).problem();
   std::unique_ptr<Importer> importer(new Importer(*std::move(journal), dir, spaces));
   base::Done read = importer->journal_->replay([&](const Record& record) {
-    importer->logged_[name_of(record)] = !record.cells.empty();
+    importer->logged_[name_of(record)] = !record.cells.empty() && record.forget_us > now.us;
   });
   if (!read) return std::move(read).problem();
   return importer;

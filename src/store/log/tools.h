@@ -17,6 +17,10 @@
 
 namespace sluice::disk {
 
+// How much of a store is in memory at a time, as bytes on disk, while it is read as a whole. Tests
+// have less.
+extern uint64_t pass_bytes;
+
 struct StoreStats {
   uint32_t format = 0;
   uint64_t snapshot_counters = 0, snapshot_bytes = 0;
@@ -50,7 +54,7 @@ struct RepairReport {
   std::vector<std::string> torn;     // ends of logs that were cut off; no damage
 };
 // Makes a store that can be opened of what can still be read: one snapshot. Damaged files stay in
-// DIR/sluice.damaged, if that is not there yet. The problem: it cannot be repaired.
+// DIR/sluice.damaged, or .damaged.2 and so on. The problem: it cannot be repaired.
 base::Result<RepairReport> repair(const std::string& dir);
 
 // A copy in `target`, which does not exist yet.

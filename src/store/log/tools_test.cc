@@ -8,6 +8,7 @@
 
 #include <fstream>
 #include <sstream>
+#include <utility>
 
 #include "limit/decide.h"
 #include "store/log/folder.h"
@@ -183,6 +184,21 @@ TEST_F(RepairTest, DoesNotChangeTheCountersOfAnUndamagedStore) {
   EXPECT_EQ(repaired.counters, model.size());
   EXPECT_EQ(dumped(), model);
   EXPECT_FALSE(std::filesystem::exists(folder / "sluice.damaged"));
+}
+
+// A large store is read in many passes, whatever parts its snapshot has.
+TEST_F(RepairTest, ReadsAStoreInManyPasses) {
+  fill();
+  const uint64_t before = std::exchange(pass_bytes, 700);
+  for (const uint64_t bytes : {uint64_t{700}, uint64_t{40}}) {
+    pass_bytes = bytes;
+    EXPECT_EQ(dumped(), model);
+    RepairReport repaired;
+    ASSERT_TRUE(succeeds(repair(folder.path()), repaired, problem)) << problem;
+    EXPECT_EQ(repaired.counters, model.size());
+    EXPECT_EQ(dumped(), model);
+  }
+  pass_bytes = before;
 }
 
 // Small files that can be made again.
