@@ -61,7 +61,7 @@ EXCEPTIONS: dict[str, str] = {
     "src/config/operations_test.cc": "a sluice.yaml as a user writes it",
     "src/config/reach_settings_test.cc": "a sluice.yaml as a user writes it",
     "src/config/redis_settings_test.cc": "a sluice.yaml as a user writes it",
-    "src/disk/journal_test.cc": "spaces as rules of a protocol make them",
+    "src/store/log/log_journal_test.cc": "spaces as rules of a protocol make them",
     "src/engine/engine_overrides_test.cc": "requests that meet rules of each dialect",
     "src/engine/engine_test.cc": "requests that meet rules of each dialect",
     "src/engine/lists_test.cc": "requests that meet rules of each dialect",

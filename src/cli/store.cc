@@ -13,7 +13,6 @@
 #include "cli/inspect.h"
 #include "config/screen_text.h"
 #include "config/settings.h"
-#include "store/log/tools.h"
 #include "limit/debt.h"
 #include "limit/decide.h"
 #include "limit/kept_limits.h"
@@ -21,6 +20,7 @@
 #include "limit/opened.h"
 #include "protocol/protocol.h"
 #include "protocol/store_tools.h"
+#include "store/log/tools.h"
 
 namespace sluice::cli {
 namespace {

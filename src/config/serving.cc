@@ -33,7 +33,6 @@
 #include "config/config.h"
 #include "config/operations.h"
 #include "config/settings.h"
-#include "store/log/folder.h"
 #include "durable/durable_store.h"
 #include "log/log.h"
 #include "metrics/page.h"
@@ -41,6 +40,7 @@
 #include "redis/redis_store.h"
 #include "request/space.h"
 #include "store/embedded_store.h"
+#include "store/log/folder.h"
 #include "store/metadata_store.h"
 #include "store/store.h"
 

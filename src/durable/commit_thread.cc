@@ -73,7 +73,8 @@ bool DurableStore::commit() {
   const int64_t began_us = now_us();
   if (!failing_.load()) {
     turned_us_ = began_us;
-    turned_ = table_->collect([this](const request::CounterRecord& record) { journal_->add(record); });
+    turned_ =
+        table_->collect([this](const request::CounterRecord& record) { journal_->add(record); });
   }
   const bool pending = journal_->pending() > 0;
   base::Done written;

@@ -24,11 +24,11 @@
 #include <vector>
 
 #include "base/time.h"
-#include "store/log/journal.h"
 #include "metrics/cells.h"
 #include "metrics/page.h"
 #include "request/space.h"
 #include "store/embedded_store.h"
+#include "store/log/journal.h"
 #include "store/metadata_store.h"
 #include "store/store.h"
 
@@ -57,8 +57,8 @@ class DurableStore final : public store::Store,
                            public store::Catalog,
                            public metrics::Source {
  public:
-  // Opens the journal and loads what its log has; the counters of its snapshot are loaded gradually.
-  // `table` must be empty. `now` is called on any thread.
+  // Opens the journal and loads what its log has; the counters of its snapshot are loaded
+  // gradually. `table` must be empty. `now` is called on any thread.
   static base::Result<std::unique_ptr<DurableStore>> open(
       const DurableOptions& options, std::unique_ptr<store::EmbeddedStore> table,
       request::Spaces& spaces, std::function<base::Time()> now,
@@ -185,7 +185,7 @@ class DurableStore final : public store::Store,
   std::pair<store::CompletionQueue*, request::Ticket>
       fetching_;  // the batch whose counters are being fetched
   std::atomic<bool> stop_committing_{false};
-  std::atomic<bool> closing_{false};  // nothing waits for a commit any more
+  std::atomic<bool> closing_{false};    // nothing waits for a commit any more
   bool closed_ = false, left_ = false;  // main thread only; left_: some changes were not committed
   std::thread committer_, fetcher_, scanner_;
 };

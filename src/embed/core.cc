@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <thread>
 #include <new>
 #include <span>
+#include <thread>
 
 #include "base/bounds.h"
 #include "base/diagnostic.h"

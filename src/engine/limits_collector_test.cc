@@ -14,11 +14,11 @@
 #include <utility>
 #include <vector>
 
-#include "store/log/folder_test.h"
-#include "store/log/log_journal.h"
 #include "durable/durable_life_test.h"
 #include "engine/limits_trial_test.h"
 #include "live/live_policy.h"
+#include "store/log/folder_test.h"
+#include "store/log/log_journal.h"
 
 namespace sluice::engine::limits_collector_test {
 namespace {
@@ -184,8 +184,8 @@ TEST(LimitsCollector, ForgettingDoesNotChangeDecisionsOnAFullDisk) {
     options.path = folder.path();
     // The journal's clock stands still, so no stored counter expires there.
     options.now = [&] { return base::Time{its_now_us}; };
-    auto made = std::make_unique<disk::LogJournal>(
-        std::move(options), spaces, disk::LogSizes{.log_bytes = 30'000, .logs = 4});
+    auto made = std::make_unique<disk::LogJournal>(std::move(options), spaces,
+                                                   disk::LogSizes{.log_bytes = 30'000, .logs = 4});
     std::string problem;
     EXPECT_TRUE(succeeds(made->open(), problem)) << problem;
     journal = made.get();

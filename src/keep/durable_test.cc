@@ -24,9 +24,9 @@
 #include <utility>
 #include <vector>
 
-#include "store/log/folder_test.h"
 #include "embed/core.h"
 #include "request/counter_record.h"
+#include "store/log/folder_test.h"
 
 // Children of this test start threads, which ThreadSanitizer refuses by default after a fork.
 extern "C" const char* __tsan_default_options();

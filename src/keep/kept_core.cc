@@ -150,8 +150,8 @@ result<void> kept_core::commit_once() {
   // What waits for the disk fills the table: counters that equal fresh ones need not be written.
   if (failing_) core_->store().sweep_changed(embed::internal(core_->now()));
   if (!failing_) {
-    turned_ =
-        core_->store().collect([&](const request::CounterRecord& record) { journal_->add(record); });
+    turned_ = core_->store().collect(
+        [&](const request::CounterRecord& record) { journal_->add(record); });
   }
   failing_ = true;
   if (journal_->pending() > 0)

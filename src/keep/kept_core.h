@@ -13,8 +13,8 @@
 #include <string>
 #include <thread>
 
-#include "store/log/journal.h"
 #include "embed/core.h"
+#include "store/log/journal.h"
 
 namespace sluice::detail {
 
@@ -51,7 +51,7 @@ class kept_core {
 
   std::mutex ending_mutex_;
   std::condition_variable ends_;
-  bool ending_ = false;  // guarded by ending_mutex_
+  bool ending_ = false;               // guarded by ending_mutex_
   std::atomic<bool> closing_{false};  // nothing is committed any more
   std::thread thread_;
 };

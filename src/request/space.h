@@ -16,7 +16,7 @@
 //   a list's shares       (divide_by) are known as long as the list.
 //   a store on disk       disk::Names: while it is being loaded it holds the entries that it
 //                         resolves, and the store marks nothing, nor while a snapshot is written.
-//   code that keeps ids   compares what they stand for (redis::LimitTexts, disk::CountersWriter), or
+//   code that keeps ids   compares what they stand for (redis::LimitTexts, disk::Names), or
 //                         Space::serial (engine/top_keys.h).
 //
 // So forgetting adds no cost to a charge or to the write of a counter.

@@ -664,10 +664,10 @@ void EmbeddedStore::erase(PendingCharge& s) {
   erase_noted(stripe_of(s.charge->hash), *s.entry);
 }
 
-// A group with counters in several stripes is part of one commit as a whole. With the locks of all of
-// them it says so in the set of stripes, and reads which commit is open: all that it changes is of
-// that one. So what had changed in these stripes before is collected first, if the commit before is
-// being collected and has not come to them yet.
+// A group with counters in several stripes is part of one commit as a whole. With the locks of all
+// of them it says so in the set of stripes, and reads which commit is open: all that it changes is
+// of that one. So what had changed in these stripes before is collected first, if the commit before
+// is being collected and has not come to them yet.
 void EmbeddedStore::collect_before(std::span<Locked* const> locked) {
   const auto stripe_of = [&](const Locked* one) {
     return static_cast<size_t>(one - table_->data());

@@ -239,7 +239,7 @@ class EmbeddedStore final : public Store, public Catalog {
   // What collects at the moment; null: nothing does. Its mutex is taken with a stripe's lock.
   const request::VisitCounter* collecting_ = nullptr;
   std::mutex collecting_mutex_;
-  int collecting_process_ = 0;  // its process: a child after fork() has no such thread
+  int collecting_process_ = 0;   // its process: a child after fork() has no such thread
   std::atomic<int> walking_{0};  // the process whose thread walks; 0: none does
   std::atomic<bool> loading_{false};
   std::atomic<uint64_t> swept_{0}, purged_{0}, refused_{0}, arrivals_{0}, waiting_{0};

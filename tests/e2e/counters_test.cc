@@ -135,10 +135,8 @@ TEST_P(Counters, AreListedPageByPageInTheOrderOfTheirNames) {
   world.hit("tenant=acme api=x|y");
   world.limitd().take("user", "u");
   world.drop({.bucket = "b", .count = 1, .limits = {{"lm", 10}}});
-  expected.insert(
-      expected.end(),
-      {"divvy:shadowed=1::2:600", "limitd:user:u", "droplet:b", "native:shadow::",
-       "native:per-tenant:acme|x\\|y:tenant,api"});
+  expected.insert(expected.end(), {"divvy:shadowed=1::2:600", "limitd:user:u", "droplet:b",
+                                   "native:shadow::", "native:per-tenant:acme|x\\|y:tenant,api"});
   std::sort(expected.begin(), expected.end());
   const auto names = [](const Json& counters) {
     std::vector<std::string> all;

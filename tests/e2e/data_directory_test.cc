@@ -339,8 +339,7 @@ TEST_F(DataDirectory, CutsAndReportsAnUnwrittenEndOfALog) {
         if (zeros) text.resize(text.size() + bytes);
         write(log, text);
         DivvyServer server(options(durability));
-        EXPECT_TRUE(server.process().says("its end was never synced"))
-            << server.process().err();
+        EXPECT_TRUE(server.process().says("its end was never synced")) << server.process().err();
         auto client = server.client();
         int fresh = 0;
         for (int i = 0; i < 200; ++i)

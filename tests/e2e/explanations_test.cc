@@ -63,11 +63,7 @@ TEST_P(Explanations, AllowSeveralLimitsAllOrNothing) {
           [{"key": "tenant", "value": "acme"}, {"key": "api", "value": "x"}]})";
   EXPECT_EQ(verdict_of(world, tenant).at("allowed"), true);
   EXPECT_EQ(verdict_of(world, tenant).at("remaining"), 4);
-  ASSERT_EQ(world
-                .put("native:per-tenant:acme%7Cx:tenant,api",
-                     "{\"used\": 10}")
-                .status,
-            200);
+  ASSERT_EQ(world.put("native:per-tenant:acme%7Cx:tenant,api", "{\"used\": 10}").status, 200);
   const Json said = verdict_of(world, tenant);
   EXPECT_EQ(said.at("allowed"), false);
   EXPECT_GT(said.at("retry_after"), 3000);

@@ -459,8 +459,7 @@ TEST_F(HttpAnswers, SharesItsCountersWithTheAdminPort) {
   const Door door;
   for_each_version(door, [&](const Ask& ask, const std::string& actor) {
     ask(post("/v1/take", about({{"jar", actor}})));
-    const HttpAnswer counter =
-        http_get(door.admin(), "/v1/counters/native:jar:" + actor + ":jar");
+    const HttpAnswer counter = http_get(door.admin(), "/v1/counters/native:jar:" + actor + ":jar");
     ASSERT_EQ(counter.status, 200) << counter.body;
     EXPECT_EQ(json_of(counter).at("limits")[0].at("remaining"), 1) << counter.body;
   });

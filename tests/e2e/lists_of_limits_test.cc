@@ -70,11 +70,11 @@ void each_list_goes_on(ServedLists& served,
                        const std::function<void(const std::vector<std::string>&)>& change) {
   for (int i = 0; i < 10; ++i) ASSERT_TRUE(served.allows()) << i;
   ASSERT_FALSE(served.allows());
-  for (const auto& limits : std::vector<std::vector<std::string>>{
-           {ten_an_hour, each_minute, two_hours},
-           {two_hours, ten_an_hour},
-           {each_minute, two_hours, ten_an_hour},
-           {ten_an_hour}}) {
+  for (const auto& limits :
+       std::vector<std::vector<std::string>>{{ten_an_hour, each_minute, two_hours},
+                                             {two_hours, ten_an_hour},
+                                             {each_minute, two_hours, ten_an_hour},
+                                             {ten_an_hour}}) {
     change(limits);
     EXPECT_FALSE(served.allows()) << limits.size();
   }

@@ -61,17 +61,15 @@ TEST(TopOfTheServer, ListsTheMostDeniedAndTheMostActiveActors) {
 
   const Json denied = served.top("?by=denied&limit=10").at("items");
   ASSERT_EQ(denied.size(), 3u) << denied;
-  EXPECT_EQ(
-      denied[0],
-      Json({{"dialect", "native"},
-            {"rule", "who=* at=*"},
-            {"counter", "native:[at=* who=*]:x\\|y|z/1:who,at"},
-            {"path",
-             "native%3A%5Bat%3D%2A%20who%3D%2A%5D%3Ax%5C%7Cy%7Cz%2F1%3Awho%2Cat"},
-            {"actor", "x\\|y|z/1"},
-            {"allowed", 2},
-            {"denied", 38},
-            {"error_max", 0}}));
+  EXPECT_EQ(denied[0],
+            Json({{"dialect", "native"},
+                  {"rule", "who=* at=*"},
+                  {"counter", "native:[at=* who=*]:x\\|y|z/1:who,at"},
+                  {"path", "native%3A%5Bat%3D%2A%20who%3D%2A%5D%3Ax%5C%7Cy%7Cz%2F1%3Awho%2Cat"},
+                  {"actor", "x\\|y|z/1"},
+                  {"allowed", 2},
+                  {"denied", 38},
+                  {"error_max", 0}}));
   EXPECT_EQ(denied[1].at("actor"), "ann");
   EXPECT_EQ(denied[1].at("rule"), "per-user");
   EXPECT_EQ(denied[1].at("counter"), "native:per-user:ann:user");
@@ -105,8 +103,7 @@ TEST(TopOfTheServer, KeysAreOfAnyBytesAndLengths) {
   EXPECT_EQ(items[0].at("cut"), true);
   EXPECT_EQ(items[1].at("actor"), longest);
   EXPECT_FALSE(items[1].contains("cut"));
-  EXPECT_EQ(items[2].at("path"),
-            "native%3Ar%3A%EF%BF%BD%01%22%3C%25%EF%BF%BD%3Auser");
+  EXPECT_EQ(items[2].at("path"), "native%3Ar%3A%EF%BF%BD%01%22%3C%25%EF%BF%BD%3Auser");
 }
 
 TEST(TopOfTheServer, NamesRulesAsRequestsDo) {

@@ -12,10 +12,10 @@
 #include <thread>
 
 #include "base/clock.h"
-#include "store/log/tools.h"
 #include "limit/limit.h"
 #include "request/charge.h"
 #include "request/space.h"
+#include "store/log/tools.h"
 #include "tests/support/divvy_server.h"
 #include "tests/support/environment.h"
 #include "tests/support/patience.h"
@@ -97,7 +97,7 @@ class DurableStart : public testing::Test {
         "time)\n",
         after, static_cast<long long>(first.count()), static_cast<long long>(third.count()),
         static_cast<long long>(processor_time(process.pid()).count()));
-      // With fewer, all counters are in the log, which is read before the server listens.
+    // With fewer, all counters are in the log, which is read before the server listens.
     if (whole && count >= 5'000'000) {
       ASSERT_TRUE(process.says(" counters loaded in ", within(120s))) << process.err();
       const std::string said = process.err();

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "base/result_test.h"
-#include "store/log/journal.h"
 #include "request/space.h"
+#include "store/log/journal.h"
 #include "tests/support/divvy_server.h"
 #include "tests/support/patience.h"
 

@@ -205,8 +205,8 @@ std::string canonical_pattern(const Rule& rule) {
   return text + "]";
 }
 
-// The suffix says what a stored counter counts: by which keys. It has nothing of the limits, because
-// counters outlive a change of these (limit/carry_list.h).
+// The suffix says what a stored counter counts: by which keys. It has nothing of the limits,
+// because counters outlive a change of these (limit/carry_list.h).
 std::string space_suffix(const Rule& rule) {
   std::string suffix;
   for (const std::string& actor : rule.actor) {

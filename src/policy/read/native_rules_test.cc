@@ -93,8 +93,7 @@ TEST(ReadNative, ReadsARuleOfSeveralLimits) {
   EXPECT_EQ(api.limits[2], (limit::Limit{Algorithm::aligned_window, 5'000, {250'000}, 0}));
   EXPECT_EQ(api.limits[3],
             (limit::Limit{Algorithm::sliding_log, 2'000'000, {30 * 86'400 * second}, 0}));
-  EXPECT_EQ(api.space->suffix,
-            ":tenant,api");
+  EXPECT_EQ(api.space->suffix, ":tenant,api");
 }
 
 TEST(ReadNative, ReadsRulesThatAllowOrDenyAll) {

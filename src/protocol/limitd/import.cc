@@ -18,13 +18,12 @@
 #include "base/printable.h"
 #include "base/units.h"
 #include "cli/inspect.h"
-#include "store/log/tools.h"
-#include "store/log/folder.h"
-#include "store/log/folder.h"
 #include "limit/fixed_bucket.h"
 #include "limit/token_bucket.h"
 #include "protocol/limitd/rules.h"
 #include "protocol/protocol.h"
+#include "store/log/folder.h"
+#include "store/log/tools.h"
 
 namespace sluice::limitd {
 

@@ -13,9 +13,9 @@
 #include <sstream>
 
 #include "cli/command_test.h"
+#include "limit/decide.h"
 #include "store/log/folder_test.h"
 #include "store/log/tools.h"
-#include "limit/decide.h"
 
 namespace sluice::limitd {
 namespace {

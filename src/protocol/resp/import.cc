@@ -22,13 +22,12 @@
 #include "config/address.h"
 #include "config/command_io.h"
 #include "config/screen_text.h"
-#include "store/log/tools.h"
-#include "store/log/folder.h"
-#include "store/log/folder.h"
 #include "limit/gcra.h"
 #include "policy/rule_set.h"
 #include "protocol/resp/dialect.h"
 #include "protocol/resp/reply_text.h"
+#include "store/log/folder.h"
+#include "store/log/tools.h"
 #include "wire/resp.h"
 
 namespace sluice::resp {

@@ -194,11 +194,11 @@ Look look(const std::string& dir, Files& files) {
     return Look{.condition = Condition::damaged, .problem = {std::move(text)}, .current = {}};
   };
   const auto is_foreign = [&](const std::string& format, const std::string& text) {
-    return Look{.condition = Condition::foreign,
-                .problem = {"the store in " + quoted(dir) + " has format " + format +
-                            "; this program reads format " + std::to_string(format_number) + ": " +
-                            text},
-                .current = {}};
+    return Look{
+        .condition = Condition::foreign,
+        .problem = {"the store in " + quoted(dir) + " has format " + format +
+                    "; this program reads format " + std::to_string(format_number) + ": " + text},
+        .current = {}};
   };
   std::error_code error;
   if (!fs::is_directory(store_of(dir), error))
@@ -217,14 +217,13 @@ Look look(const std::string& dir, Files& files) {
       format == 0)
     return is_damaged(damaged(dir, "its file CURRENT does not say which format it has"));
   if (format > format_number)
-    return is_foreign(
-        std::to_string(format) + ", which sluice " + base::printable(reader, 32) +
-            " or later reads",
-        "use that version, or another directory");
+    return is_foreign(std::to_string(format) + ", which sluice " + base::printable(reader, 32) +
+                          " or later reads",
+                      "use that version, or another directory");
   if (format < format_number)
-    return is_foreign(std::to_string(format) + ", which no release has",
-                      "move " + quoted(store_of(dir)) +
-                          " away to begin a new store, or name another directory");
+    return is_foreign(
+        std::to_string(format) + ", which no release has",
+        "move " + quoted(store_of(dir)) + " away to begin a new store, or name another directory");
   current.reader = reader;
   const char* const rest = text->c_str() + std::min(text->find('\n'), text->size() - 1) + 1;
   if (std::sscanf(rest,
@@ -248,8 +247,7 @@ base::Result<std::vector<uint64_t>> numbers_of(const std::string& dir, std::stri
     std::from_chars(name.data() + kind.size(), name.data() + name.size(), number);
     if (number > 0 && name == name_of(kind, number)) numbers.push_back(number);
   }
-  if (error)
-    return base::Problem{quoted(store_of(dir)) + " cannot be listed: " + error.message()};
+  if (error) return base::Problem{quoted(store_of(dir)) + " cannot be listed: " + error.message()};
   std::sort(numbers.begin(), numbers.end());
   return numbers;
 }

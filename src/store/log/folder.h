@@ -85,8 +85,8 @@ std::string damaged(const std::string& dir, const std::string& what);
 base::Result<std::vector<uint64_t>> numbers_of(const std::string& dir, std::string_view kind);
 inline constexpr std::string_view log_kind = "log-", snapshot_kind = "snapshot-";
 
-// Removes the files that a start would not read, as they are older or unfinished. What fails is left
-// to the next time.
+// Removes the files that a start would not read, as they are older or unfinished. What fails is
+// left to the next time.
 void remove_unread(Files& files, const std::string& dir, const Current& current);
 
 // Makes an empty store where there is none, whole or not at all.

@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "base/result_test.h"
-#include "store/log/journal.h"
 #include "request/space.h"
+#include "store/log/journal.h"
 
 namespace sluice::disk {
 
@@ -85,12 +85,14 @@ inline base::Done read_all(Journal& journal, KeptByKey& all) {
 
 // A table that is a map, whose counters are committed whenever they are visited.
 inline Journal::Table table_of(const KeptByKey& all) {
-  return {.counters = [n = all.size()] { return uint64_t{n}; }, .walk = [all](const std::function<bool(const Record&)>& visit) {
-            for (const auto& [key, its] : all)
-              if (!visit({key.first, its.limits_id, key.second, its.cells, its.forget_us}))
-                return false;
-            return true;
-          }};
+  return {.counters = [n = all.size()] { return uint64_t{n}; },
+          .walk =
+              [all](const std::function<bool(const Record&)>& visit) {
+                for (const auto& [key, its] : all)
+                  if (!visit({key.first, its.limits_id, key.second, its.cells, its.forget_us}))
+                    return false;
+                return true;
+              }};
 }
 
 // From now on files cannot grow beyond `bytes`: writes to them fail, as on a full disk. For the

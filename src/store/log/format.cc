@@ -67,8 +67,7 @@ bool has_crc() {
 __attribute__((target("+crc"))) uint32_t by_processor(uint32_t crc, std::string_view bytes) {
   const size_t words = bytes.size() / 8;
   for (size_t i = 0; i < words; ++i) crc = __crc32cd(crc, word_at(bytes.data() + 8 * i));
-  for (const char byte : bytes.substr(8 * words))
-    crc = __crc32cb(crc, static_cast<uint8_t>(byte));
+  for (const char byte : bytes.substr(8 * words)) crc = __crc32cb(crc, static_cast<uint8_t>(byte));
   return crc;
 }
 #else
@@ -210,17 +209,17 @@ void CountersWriter::Places::clear() {
 void CountersWriter::add(const request::CounterRecord& record) {
   const auto cells = record.cells;
   SLUICE_CHECK(cells.size() <= limit::counter_cells_max);
-  const size_t most =
-      used_ + record_bytes_max + record.key.size() + cells.size() * cell_bytes_max;
+  const size_t most = used_ + record_bytes_max + record.key.size() + cells.size() * cell_bytes_max;
   if (most > records_.size()) records_.resize(std::max(most, records_.size() * 2));
-  const uint32_t space = space_places_.of(
-      record.space->id, record.space->serial, spaces_text_,
-      [&](std::string& text) { append_space(text, *record.space); });
+  const uint32_t space =
+      space_places_.of(record.space->id, record.space->serial, spaces_text_,
+                       [&](std::string& text) { append_space(text, *record.space); });
   uint32_t limits = 0;
   if (record.limits_id != 0 && !cells.empty())
-    limits = 1 + list_places_.of(
-                     record.limits_id, spaces_->serial_of_limits(record.limits_id), lists_text_,
-                     [&](std::string& text) { append_limits(text, spaces_->limits(record.limits_id)); });
+    limits = 1 + list_places_.of(record.limits_id, spaces_->serial_of_limits(record.limits_id),
+                                 lists_text_, [&](std::string& text) {
+                                   append_limits(text, spaces_->limits(record.limits_id));
+                                 });
   // From here on nothing can fail.
   if (count_++ == 0) {
     const int64_t fresh_at_us = cells.empty() ? 0 : cells[0].fresh_at_us;

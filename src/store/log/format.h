@@ -131,8 +131,8 @@ class Input {
     if (!bytes(sizeof n, its)) return false;
     n = 0;
     for (size_t i = 0; i < sizeof n; ++i)
-      n |= static_cast<Integer>(static_cast<Integer>(static_cast<unsigned char>(its[i]))
-                                << (8 * i));
+      n |=
+          static_cast<Integer>(static_cast<Integer>(static_cast<unsigned char>(its[i])) << (8 * i));
     return true;
   }
 

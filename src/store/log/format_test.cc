@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -54,8 +55,8 @@ TEST(StoreFormat, ChecksumsAreCrc32c) {
 }
 
 TEST(StoreFormat, NumbersHaveOneForm) {
-  for (const uint64_t n : {uint64_t{0}, uint64_t{127}, uint64_t{128}, uint64_t{1} << 40,
-                           UINT64_MAX}) {
+  for (const uint64_t n :
+       {uint64_t{0}, uint64_t{127}, uint64_t{128}, uint64_t{1} << 40, UINT64_MAX}) {
     std::string text;
     append_varint(text, n);
     uint64_t read = 1;
@@ -67,8 +68,9 @@ TEST(StoreFormat, NumbersHaveOneForm) {
       EXPECT_FALSE(shorter.varint(read));
     }
   }
-  for (const std::string_view longer : {std::string_view("\x80\x00", 2),
-                                        std::string_view("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02")}) {
+  for (const std::string_view longer :
+       {std::string_view("\x80\x00", 2),
+        std::string_view("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02")}) {
     uint64_t read;
     Input input(longer);
     EXPECT_FALSE(input.varint(read));
@@ -81,8 +83,8 @@ TEST(StoreFormat, NumbersHaveOneForm) {
 TEST(StoreFormat, TheExampleOfThePage) {
   request::Spaces spaces;
   const request::Space* const ip = spaces.intern("ip:", "");
-  const uint32_t limits = spaces.intern_limits(
-      std::vector<Limit>{{Algorithm::fixed_window, 10, base::seconds(1), 0}});
+  const uint32_t limits =
+      spaces.intern_limits(std::vector<Limit>{{Algorithm::fixed_window, 10, base::seconds(1), 0}});
   CountersWriter writer(spaces);
   const State cell{1'700'000'003'000'000, 7};
   writer.add({ip, limits, "10.0.0.7", {&cell, 1}, cell.fresh_at_us});
@@ -97,14 +99,33 @@ TEST(StoreFormat, TheExampleOfThePage) {
             "02000000"          // counters
             "c0064c18240a0600"  // base: 1,700,000,003,000,000
             "01"                // one space, of eight bytes:
-            "08" "03" "69703a" "00" "00" "00" "00"
-            "01"                // one list of limits, of seven bytes: one fixed_window
-            "07" "01" "02" "14" "80897a" "00"
-            "02"                // two records:
-            "00" "08" "31302e302e302e37" "01"  // space 0, 10.0.0.7, one cell
-            "02" "00"           // list 1, and a time to forget, which is the base
-            "00" "0e"           // its mark is that time as well; 7 units
-            "00" "08" "31302e302e302e38" "00");  // 10.0.0.8 is forgotten
+            "08"
+            "03"
+            "69703a"
+            "00"
+            "00"
+            "00"
+            "00"
+            "01"  // one list of limits, of seven bytes: one fixed_window
+            "07"
+            "01"
+            "02"
+            "14"
+            "80897a"
+            "00"
+            "02"  // two records:
+            "00"
+            "08"
+            "31302e302e302e37"
+            "01"  // space 0, 10.0.0.7, one cell
+            "02"
+            "00"  // list 1, and a time to forget, which is the base
+            "00"
+            "0e"  // its mark is that time as well; 7 units
+            "00"
+            "08"
+            "31302e302e302e38"
+            "00");  // 10.0.0.8 is forgotten
 }
 
 TEST(StoreFormat, CountersAreReadAsTheyWereWritten) {
@@ -126,7 +147,11 @@ TEST(StoreFormat, CountersAreReadAsTheyWereWritten) {
       const bool keeps = dice(4) == 0;
       if (keeps) like.windows = {{5}, {9}};
       const std::string prefix = (keeps ? "kept" : "p") + std::to_string(dice(40));
-      Written one{spaces.intern(prefix, ":s", like), 0, std::string(static_cast<size_t>(dice(30)), 'k'), {}, INT64_MAX};
+      Written one{spaces.intern(prefix, ":s", like),
+                  0,
+                  std::string(static_cast<size_t>(dice(30)), 'k'),
+                  {},
+                  INT64_MAX};
       if (!keeps) {
         const auto count = static_cast<size_t>(1 + dice(3));
         one.limits = spaces.intern_limits(std::vector<Limit>(

@@ -95,8 +95,8 @@ base::Done LogJournal::open() {
   }
   BlockCounters counters(names_);
   uint64_t in_logs = 0;
-  auto logs =
-      read_logs(files_, dir, current_, [&](const BlockFile& file, const Block& block) -> base::Done {
+  auto logs = read_logs(
+      files_, dir, current_, [&](const BlockFile& file, const Block& block) -> base::Done {
         const auto unreadable = [&] {
           return base::Problem{damaged(dir, place_of(file, block.at) + " cannot be read")};
         };
@@ -112,8 +112,7 @@ base::Done LogJournal::open() {
         std::string_view name, text;
         bool has_text = false;
         while (next_change(input, name, has_text, text))
-          changed_[std::string(name)] =
-              has_text ? std::optional<std::string>(text) : std::nullopt;
+          changed_[std::string(name)] = has_text ? std::optional<std::string>(text) : std::nullopt;
         return input.done() ? base::Done() : unreadable();
       });
   if (!logs) return std::move(logs).problem();
@@ -142,8 +141,8 @@ base::Done LogJournal::open() {
       const int error = errno;
       if (fd >= 0) files_.close(fd);
       if (!synced)
-        return base::Problem{with_errno(quoted(log_of(dir, log.number)) + " cannot be synced",
-                                        error)};
+        return base::Problem{
+            with_errno(quoted(log_of(dir, log.number)) + " cannot be synced", error)};
     }
     synced_ = end();
   }
@@ -162,14 +161,12 @@ base::Done LogJournal::begin_log() {
   const uint64_t number = ++last_log_;
   const std::string path = log_of(options_.path, number);
   WrittenBlock block(BlockType::begin);
-  block.body +=
-      text_of(FileBegin{.store = current_.store, .previous = log_, .position = end()});
+  block.body += text_of(FileBegin{.store = current_.store, .previous = log_, .position = end()});
   block.seal(number, synced_);
   const std::string_view part = block.body;
   const int fd = files_.open(path, O_CREAT | O_EXCL | O_RDWR);
   bool done = fd >= 0 && files_.write(fd, {&part, 1}, 0);
-  if (done && options_.sync)
-    done = files_.sync(fd) && files_.sync_folder(store_of(options_.path));
+  if (done && options_.sync) done = files_.sync(fd) && files_.sync_folder(store_of(options_.path));
   if (!done) {
     begin_error_ = errno;
     if (fd >= 0) {
@@ -241,8 +238,8 @@ base::Done LogJournal::append(std::span<WrittenBlock> blocks) {
   }
   const auto failed = [&] {
     ++failures_count_;
-    return base::Problem{with_errno(quoted(log_of(options_.path, log_)) + " cannot be written",
-                                    errno)};
+    return base::Problem{
+        with_errno(quoted(log_of(options_.path, log_)) + " cannot be written", errno)};
   };
   if (!files_.write(fd_, parts, bytes_)) {
     base::Problem problem = failed();
@@ -314,20 +311,20 @@ base::Done LogJournal::try_to_write() {
 
 base::Done LogJournal::replay(const Visit& visit) const {
   BlockCounters counters(names_);
-  return each_block(files_, options_.path, found_,
-                    [&](const BlockFile& file, const Block& block) -> base::Done {
-                      if (block.type != BlockType::counters) return {};
-                      bool sound = counters.open(block.body);
-                      Record record;
-                      while (sound && counters.next()) {
-                        sound = counters.resolve(record);
-                        if (sound) visit(record);
-                      }
-                      if (sound && counters.sound()) return {};
-                      return base::Problem{damaged(
-                          options_.path, place_of(file, block.at) + " has counters that cannot be "
-                                                                    "read")};
-                    });
+  return each_block(
+      files_, options_.path, found_, [&](const BlockFile& file, const Block& block) -> base::Done {
+        if (block.type != BlockType::counters) return {};
+        bool sound = counters.open(block.body);
+        Record record;
+        while (sound && counters.next()) {
+          sound = counters.resolve(record);
+          if (sound) visit(record);
+        }
+        if (sound && counters.sound()) return {};
+        return base::Problem{damaged(options_.path, place_of(file, block.at) +
+                                                        " has counters that cannot be "
+                                                        "read")};
+      });
 }
 
 Journal::Found LogJournal::find(const request::Space& space, std::string_view key,
@@ -409,8 +406,9 @@ store::MetadataStore::WriteResult LogJournal::write(std::span<const Change> chan
     append_change(blocks[0].body, change.name, change.text ? &text : nullptr);
   }
   if (blocks[0].bytes() > block_bytes_max)
-    return {Written::no, {"they are more than " + std::to_string(block_bytes_max >> 20) +
-                          " MiB; write fewer at once"}};
+    return {Written::no,
+            {"they are more than " + std::to_string(block_bytes_max >> 20) +
+             " MiB; write fewer at once"}};
   Texts written;
   for (const Change& change : changes) written.insert_or_assign(change.name, change.text);
   if (base::Done done = append(blocks); !done) {
@@ -522,9 +520,8 @@ base::Done LogJournal::write_snapshot() {
   }
   SnapshotWriter writer(files_, spaces_, options_.path, next.store, number, table.counters(), true);
   // Nothing of this changes before the snapshot is whole, but for what later_ has.
-  if (base::Done read = read_texts({}, [&](std::string_view name, std::string_view text) {
-        writer.add_text(name, text);
-      });
+  if (base::Done read = read_texts(
+          {}, [&](std::string_view name, std::string_view text) { writer.add_text(name, text); });
       !read)
     return give_up(std::move(read));
   const bool whole =
@@ -538,8 +535,7 @@ base::Done LogJournal::write_snapshot() {
   if (!reader) return give_up(std::move(reader).problem());
   if (base::Done synced = sync_logs(next.log); !synced) return give_up(std::move(synced));
   // From here on the new one counts.
-  if (base::Done written =
-          write_whole(files_, store_of(options_.path), "CURRENT", text_of(next));
+  if (base::Done written = write_whole(files_, store_of(options_.path), "CURRENT", text_of(next));
       !written)
     return give_up(std::move(written));
   {
@@ -613,8 +609,7 @@ base::Done LogJournal::backup(const std::string& target) {
       whole.emplace_back(log_of(options_.path, number), log_of(place.path(), number));
   for (const auto& [from, to] : whole)
     if (base::Done taken = place.take_whole(from, to); !taken) return taken;
-  if (base::Done taken =
-          place.take(log_of(options_.path, log), log_of(place.path(), log), bytes);
+  if (base::Done taken = place.take(log_of(options_.path, log), log_of(place.path(), log), bytes);
       !taken)
     return taken;
   // All of the copy reaches the medium before it has its name.

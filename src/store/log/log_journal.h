@@ -119,8 +119,8 @@ class LogJournal final : public Journal, public store::MetadataStore {
   std::mutex copying_;  // no file is removed; taken before mutex_
 
   std::atomic<bool> stopping_{false};
-  std::atomic<uint64_t> commits_count_{0}, counters_count_{0}, bytes_count_{0},
-      snapshots_count_{0}, failures_count_{0};
+  std::atomic<uint64_t> commits_count_{0}, counters_count_{0}, bytes_count_{0}, snapshots_count_{0},
+      failures_count_{0};
   std::thread thread_;
 };
 

@@ -202,13 +202,14 @@ TEST_F(JournalTest, RandomOperationsMatchAMap) {
         ASSERT_NO_FATAL_FAILURE(expect_like(model, all_of(*journal)));
         for (const auto& [key, its] : model) {
           KeptByKey unused;
-          ASSERT_NE(journal->find(*key.first, key.second, collect(unused)),
-                    Journal::Found::failed);
+          ASSERT_NE(journal->find(*key.first, key.second, collect(unused)), Journal::Found::failed);
         }
-        journal->all_is_loaded({.counters = [n = model.size()] { return uint64_t{n}; }, .walk = [&](const auto& visit) {
-                                  const std::lock_guard lock(mutex);
-                                  return table_of(model).walk(visit);
-                                }});
+        journal->all_is_loaded({.counters = [n = model.size()] { return uint64_t{n}; },
+                                .walk =
+                                    [&](const auto& visit) {
+                                      const std::lock_guard lock(mutex);
+                                      return table_of(model).walk(visit);
+                                    }});
       }
       const int what = dice(100);
       if (what < 60) {
@@ -248,10 +249,12 @@ TEST_F(JournalTest, TheLogStaysBelowItsBound) {
   ASSERT_TRUE(journal) << problem;
   KeptByKey model;
   std::mutex mutex;
-  journal->all_is_loaded({.counters = [] { return uint64_t{10}; }, .walk = [&](const auto& visit) {
-                            const std::lock_guard lock(mutex);
-                            return table_of(model).walk(visit);
-                          }});
+  journal->all_is_loaded({.counters = [] { return uint64_t{10}; },
+                          .walk =
+                              [&](const auto& visit) {
+                                const std::lock_guard lock(mutex);
+                                return table_of(model).walk(visit);
+                              }});
   for (int i = 0; i < 600; ++i) {
     const std::lock_guard lock(mutex);
     for (int n = 0; n < 200; ++n) {
@@ -278,7 +281,8 @@ TEST_F(JournalTest, CommitsFailWhereTheLogGrowsWithoutASnapshot) {
   ASSERT_TRUE(journal) << problem;
   bool goes = false;
   std::atomic<bool> may{false};
-  journal->all_is_loaded({.counters = [] { return uint64_t{10}; }, .walk = [&](const auto&) { return may.load(); }});
+  journal->all_is_loaded(
+      {.counters = [] { return uint64_t{10}; }, .walk = [&](const auto&) { return may.load(); }});
   for (int i = 0; i < 20'000; ++i) {
     add(*journal, std::to_string(i), i);
     goes = succeeds(journal->commit(), problem);
@@ -422,7 +426,8 @@ TEST_F(JournalTest, RefusesOtherFormats) {
     EXPECT_FALSE(open());
     EXPECT_NE(problem.find(words), std::string::npos) << problem;
   };
-  std::ofstream(file("sluice/CURRENT")) << "sluice store 9, read by sluice 3.14.0 and later\nid 5\n";
+  std::ofstream(file("sluice/CURRENT"))
+      << "sluice store 9, read by sluice 3.14.0 and later\nid 5\n";
   is_refused("has format 9, which sluice 3.14.0 or later reads; this program reads format 4");
   std::ofstream(file("sluice/CURRENT")) << "?";
   is_refused("is damaged: its file CURRENT");

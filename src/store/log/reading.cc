@@ -111,7 +111,8 @@ bool BlockFile::is_complete(uint64_t at) {
 bool BlockFile::has_only_zeros(uint64_t from) {
   std::string_view bytes;
   for (uint64_t at = from; at < size_; at += bytes.size())
-    if (!hold(at, static_cast<size_t>(std::min<uint64_t>(size_ - at, std::max(ahead_, sector))), bytes) ||
+    if (!hold(at, static_cast<size_t>(std::min<uint64_t>(size_ - at, std::max(ahead_, sector))),
+              bytes) ||
         !is_zero(bytes))
       return false;
   return true;
@@ -125,8 +126,8 @@ bool BlockFile::has_hole(uint64_t from, uint64_t to) {
   }
   // No block ends in so many.
   constexpr uint64_t zeros_at_end = 16;
-  return to == size_ && to - from >= zeros_at_end &&
-         hold(to - zeros_at_end, zeros_at_end, bytes) && is_zero(bytes);
+  return to == size_ && to - from >= zeros_at_end && hold(to - zeros_at_end, zeros_at_end, bytes) &&
+         is_zero(bytes);
 }
 
 std::string place_of(const BlockFile& file, uint64_t at) {
@@ -211,7 +212,7 @@ using VisitBlock = std::function<base::Done(const BlockFile&, const Block&)>;
 struct Found {
   std::unique_ptr<BlockFile> file;
   FileBegin begin;
-  uint64_t first = 0;  // behind its first block
+  uint64_t first = 0;   // behind its first block
   uint64_t synced = 0;  // as that block has it
 };
 

@@ -141,7 +141,7 @@ struct Logs {
     uint64_t position = 0;  // where its first byte stands
     uint64_t bytes = 0;     // that count
   };
-  std::vector<Log> all;  // in order
+  std::vector<Log> all;           // in order
   std::vector<uint64_t> ignored;  // numbers of others: left over, or behind an end
   uint64_t synced = 0;            // the position up to which all was on the medium
   uint64_t counters = 0, blocks = 0;
@@ -155,8 +155,9 @@ struct Logs {
 // Finds out which of a store's logs count, and up to where. Reads all of them; `visit` is called
 // with each block in order, also with those of a commit that turns out not to be whole. The
 // problem: damage, or a disk that fails.
-base::Result<Logs> read_logs(Files& files, const std::string& dir, const Current& current,
-                             const std::function<base::Done(const BlockFile&, const Block&)>& visit);
+base::Result<Logs> read_logs(
+    Files& files, const std::string& dir, const Current& current,
+    const std::function<base::Done(const BlockFile&, const Block&)>& visit);
 
 // Calls `visit(file, block)` for the blocks of logs that were read before, until it returns a
 // problem. Any number of threads.

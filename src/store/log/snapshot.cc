@@ -179,8 +179,8 @@ base::Result<std::unique_ptr<SnapshotReader>> SnapshotReader::open(Files& files,
                                                                    const std::string& dir,
                                                                    const Current& current,
                                                                    Names& names) {
-  std::unique_ptr<SnapshotReader> reader(new SnapshotReader(
-      files, snapshot_of(dir, current.snapshot), current.snapshot, names));
+  std::unique_ptr<SnapshotReader> reader(
+      new SnapshotReader(files, snapshot_of(dir, current.snapshot), current.snapshot, names));
   if (base::Done read = reader->read_directory(dir, current); !read)
     return std::move(read).problem();
   return reader;
@@ -210,8 +210,10 @@ base::Done SnapshotReader::read_directory(const std::string& dir, const Current&
     return is_damaged(current.directory, "has no directory, as CURRENT says");
   char head[block_head_bytes];
   uint32_t crc = 0;
-  put_head(head, {.length = static_cast<uint32_t>(block.body.size()), .file = number_,
-                  .type = static_cast<uint32_t>(BlockType::directory)},
+  put_head(head,
+           {.length = static_cast<uint32_t>(block.body.size()),
+            .file = number_,
+            .type = static_cast<uint32_t>(BlockType::directory)},
            block.body);
   head_of(head, crc);
   if (crc != current.directory_crc) return is_damaged(0, "is another one than CURRENT names");
@@ -239,9 +241,9 @@ base::Done SnapshotReader::read_directory(const std::string& dir, const Current&
     sound = input.text(text);
     if (sound && names_.space(text) == nullptr) {
       const std::string other = names_.other_windows();
-      return base::Problem{damaged(dir, other.empty() ? place_of(file, current.directory) +
-                                                            " names a space that is damaged"
-                                                      : other)};
+      return base::Problem{damaged(
+          dir, other.empty() ? place_of(file, current.directory) + " names a space that is damaged"
+                             : other)};
     }
   }
   if (!sound || !input.done()) return is_damaged(current.directory, "cannot be read");
@@ -276,9 +278,8 @@ base::Done SnapshotReader::block(size_t number,
   BlockCounters counters(names_);
   const size_t bytes = 2 * block_head_bytes + 2 * size_t{place.count} + place.length;
   if (file.open(bytes) == 0 && file.read(place.at, block) == BlockFile::Read::block &&
-      file.read(block.next, block) == BlockFile::Read::block &&
-      block.type == BlockType::counters && counters.open(block.body) &&
-      counters.count() == place.count)
+      file.read(block.next, block) == BlockFile::Read::block && block.type == BlockType::counters &&
+      counters.open(block.body) && counters.count() == place.count)
     return visit(counters);
   return base::Problem{place_of(file, place.at) + " cannot be read" +
                        (file.error() != 0 ? with_errno("", file.error()) : "")};

@@ -60,7 +60,7 @@ class SnapshotWriter {
   WrittenBlock texts_{BlockType::texts};
   int shift_ = 63;  // of a hash, to the number of its part
   std::vector<Part> parts_;
-  std::string directory_;  // of the blocks so far
+  std::string directory_;               // of the blocks so far
   std::vector<uint64_t> space_hashes_;  // by id; and of which space
   std::vector<uint32_t> space_serials_;
   std::string spaces_text_;
@@ -92,7 +92,7 @@ class SnapshotReader {
 
  private:
   struct Place {
-    uint64_t at;  // of the block `names`
+    uint64_t at;                   // of the block `names`
     uint32_t part, count, length;  // length: of the body of the block of counters
   };
 

@@ -95,14 +95,13 @@ struct SoundSource final : Source {
       if (!done) return base::Problem{damaged(dir, done.problem().text)};
     }
     BlockCounters counters(names);
-    return each_block(system_files(), dir, logs,
-                      [&](const BlockFile& file, const Block& block) -> base::Done {
-                        if (block.type != BlockType::counters) return {};
-                        if (!counters.open(block.body))
-                          return base::Problem{
-                              damaged(dir, place_of(file, block.at) + " cannot be read")};
-                        return visit(counters, place_of(file, block.at));
-                      });
+    return each_block(
+        system_files(), dir, logs, [&](const BlockFile& file, const Block& block) -> base::Done {
+          if (block.type != BlockType::counters) return {};
+          if (!counters.open(block.body))
+            return base::Problem{damaged(dir, place_of(file, block.at) + " cannot be read")};
+          return visit(counters, place_of(file, block.at));
+        });
   }
 
   base::Done each_text(const VisitText& visit) override {
@@ -160,21 +159,20 @@ base::Done each_counter(Source& source, const Visit& visit,
           Record record;
           while (counters.next()) {
             if (!counters.resolve(record)) {
-              if (pass == 0) unreadable(place + ": counter `" +
-                                        base::printable(counters.stored().key, 64) +
-                                        "` does not fit what it names");
+              if (pass == 0)
+                unreadable(place + ": counter `" + base::printable(counters.stored().key, 64) +
+                           "` does not fit what it names");
               continue;
             }
             const auto [hash, is_new] = hashes.try_emplace(record.space);
             if (is_new) hash->second = hash_of(*record.space);
             const uint64_t its = hash_of(hash->second, base::digest(record.key));
             if (passes > 1 && its >> (64 - std::countr_zero(passes)) != pass) continue;
-            latest.insert_or_assign(
-                name_of(record),
-                Latest{record.space,
-                       record.limits_id,
-                       record.forget_us,
-                       {record.cells.begin(), record.cells.end()}});
+            latest.insert_or_assign(name_of(record),
+                                    Latest{record.space,
+                                           record.limits_id,
+                                           record.forget_us,
+                                           {record.cells.begin(), record.cells.end()}});
           }
           if (!counters.sound() && pass == 0) unreadable(place + " cannot be read to its end");
           return base::Done();
@@ -220,8 +218,8 @@ base::Done rewrite(Source& source, request::Spaces& spaces, Current next, uint64
                    uint64_t log, uint64_t position, uint64_t& counters, uint64_t& texts,
                    const std::function<void(const std::string&)>& unreadable) {
   Files& files = system_files();
-  SnapshotWriter writer(files, spaces, source.dir, next.store, snapshot,
-                        source.bytes() / 32, false);
+  SnapshotWriter writer(files, spaces, source.dir, next.store, snapshot, source.bytes() / 32,
+                        false);
   if (base::Done read = source.each_text([&](std::string_view name, std::string_view text) {
         writer.add_text(name, text);
         ++texts;
@@ -396,8 +394,7 @@ base::Done dump(const std::string& dir, request::Spaces& spaces, const Visit& vi
   auto opened = open_sound(dir, spaces, lock);
   if (!opened) return std::move(opened).problem();
   std::string wrong;
-  base::Done read =
-      each_counter(**opened, visit, [&](const std::string& what) { wrong = what; });
+  base::Done read = each_counter(**opened, visit, [&](const std::string& what) { wrong = what; });
   if (read && !wrong.empty()) return base::Problem{damaged(dir, wrong)};
   if (read && visit_text) read = (*opened)->each_text(visit_text);
   return read;
@@ -452,8 +449,7 @@ base::Result<CheckReport> check(const std::string& dir) {
                                  counters.open(block.body);
                                  return look_at(counters, place_of(file, block.at));
                                });
-  if (read)
-    read = source.each_text([&](std::string_view, std::string_view) { ++report.texts; });
+  if (read) read = source.each_text([&](std::string_view, std::string_view) { ++report.texts; });
   if (!read) note(report.damages, std::move(read).problem().text);
   return report;
 }
@@ -472,19 +468,20 @@ base::Result<RepairReport> repair(const std::string& dir) {
     current = found.current;
     SoundSource source(dir, spaces);
     base::Done opened = source.open(*current);
-    if (opened) opened = source.each(0, 1, [](BlockCounters& counters, const std::string& place) {
-      Record record;
-      while (counters.next())
-        if (!counters.resolve(record)) return base::Done(base::Problem{place + " has damage"});
-      return counters.sound() ? base::Done() : base::Problem{place + " cannot be read"};
-    });
+    if (opened)
+      opened = source.each(0, 1, [](BlockCounters& counters, const std::string& place) {
+        Record record;
+        while (counters.next())
+          if (!counters.resolve(record)) return base::Done(base::Problem{place + " has damage"});
+        return counters.sound() ? base::Done() : base::Problem{place + " cannot be read"};
+      });
     if (opened) opened = source.each_text([](std::string_view, std::string_view) {});
     report.torn = source.logs.torn;
     if (opened) {
-      base::Done done = rewrite(
-          source, spaces, *current, last_of(numbers_of(dir, snapshot_kind), current->snapshot) + 1,
-          last_of(numbers_of(dir, log_kind), current->log) + 1, source.logs.end(),
-          report.counters, report.texts, unreadable);
+      base::Done done = rewrite(source, spaces, *current,
+                                last_of(numbers_of(dir, snapshot_kind), current->snapshot) + 1,
+                                last_of(numbers_of(dir, log_kind), current->log) + 1,
+                                source.logs.end(), report.counters, report.texts, unreadable);
       if (!done) return std::move(done).problem();
       return report;
     }
@@ -568,9 +565,12 @@ base::Result<std::unique_ptr<Importer>> Importer::open(const std::string& dir, b
 base::Result<Importer::Added> Importer::add(const request::Space& space, uint32_t limits_id,
                                             std::string_view key, const limit::State& state) {
   const int64_t keep_us = space.keep_fresh_for.us;
-  const Record record{&space, limits_id, key, {&state, 1},
-                      state.fresh_at_us > INT64_MAX - keep_us ? INT64_MAX
-                                                              : state.fresh_at_us + keep_us};
+  const Record record{
+      &space,
+      limits_id,
+      key,
+      {&state, 1},
+      state.fresh_at_us > INT64_MAX - keep_us ? INT64_MAX : state.fresh_at_us + keep_us};
   const auto logged = logged_.find(name_of(record));
   if (logged == logged_.end()) {
     const auto found = journal_->find(space, key, [](const Record&) {});
