@@ -776,22 +776,29 @@ function U.b(s, m, p, q, w, b, c)
 end
 )lua"
                                   R"lua(
--- Takes the charge back from all limits of a counter. False: some units stay taken.
+-- Takes the charge back from all limits of a counter, which may stand among others by now. False:
+-- some units stay taken.
 local function undo_own(key, v, name, cost, keep_fresh, n, receipt, from)
-  if sub(v, 1, #name + 1) ~= name .. ' ' then return false end
-  local states = read_states(sub(v, #name + 2))
-  if not states or #states ~= n then return false end
+  local its, rest = match(v, '^(s1;%S+) (.*)$')
+  local states, limits = its and read_states(rest), {}
+  if not states then return false end
+  for one in gmatch(its, ';([fatslbudchg]%d+,%d+,%d+)') do limits[#limits + 1] = one end
+  if #limits ~= #states then return false end
   local i, all = 0, true
   for one in gmatch(receipt, '[^,]+') do
     i = i + 1
     local m, p = string.match(one, '^(%d+):(%d+)$')
     local l = from + 4 * (i - 1)
     if m and U[A[l]] then
-      local next = U[A[l]](states[i], N(m), N(p), N(A[l + 1]), N(A[l + 2]), N(A[l + 3]), N(cost))
-      if next then states[i] = next else all = false end
+      local at = its == name and i or nil
+      for j = 1, at and 0 or #limits do
+        if limits[j] == A[l] .. A[l + 1] .. ',' .. A[l + 2] .. ',' .. A[l + 3] then at = j end
+      end
+      local next = at and U[A[l]](states[at], N(m), N(p), N(A[l + 1]), N(A[l + 2]), N(A[l + 3]), N(cost))
+      if next then states[at] = next else all = false end
     end
   end
-  write_states(key, name, states, n, keep_fresh, v)
+  write_states(key, its, states, #states, keep_fresh, v)
   return all
 end
 -- A window is known by its end. False: whether it is still the window that was taken from is not

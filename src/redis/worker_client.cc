@@ -1606,7 +1606,7 @@ void WorkerClient::give_back(Waiting& w) {
   for (Charge& charge : charges) charge.verb = Verb::put;
   const auto counted = counted_of(charges);
   const Route route = route_of(counted, w.asked_at);
-  if (route.link == nullptr || !route.link->takes()) return;
+  if (route.link == nullptr || !route.link->takes_late()) return;
   Link& link = *route.link;
   const ScriptCall what{.charges = counted,
                         .weight = Weight::full,
