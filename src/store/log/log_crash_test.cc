@@ -331,7 +331,7 @@ struct History {
 // each step the power may go: what is found then is a state of the history, with sync not before
 // the last promise.
 TEST_F(CrashTest, APowerCutLeavesWhatWasPromised) {
-  const int lives = tests::number_from_environment("SLUICE_POWER_CUTS", 40);
+  const int lives = tests::number_from_environment("SLUICE_POWER_CUTS", 12);
   for (int life = 0; life < lives; ++life) {
     SCOPED_TRACE(life);
     tests::Dice dice(static_cast<uint32_t>(1000 + life));
