@@ -790,9 +790,13 @@ local function undo_own(key, v, name, cost, keep_fresh, n, receipt, from)
     local m, p = string.match(one, '^(%d+):(%d+)$')
     local l = from + 4 * (i - 1)
     if m and U[A[l]] then
-      local at = its == name and i or nil
-      for j = 1, at and 0 or #limits do
-        if limits[j] == A[l] .. A[l + 1] .. ',' .. A[l + 2] .. ',' .. A[l + 3] then at = j end
+      local at = i
+      if its ~= name then
+        local wanted = A[l] .. A[l + 1] .. ',' .. A[l + 2] .. ',' .. A[l + 3]
+        at = nil
+        for j = 1, #limits do
+          if limits[j] == wanted then at = at or j end
+        end
       end
       local next = at and U[A[l]](states[at], N(m), N(p), N(A[l + 1]), N(A[l + 2]), N(A[l + 3]), N(cost))
       if next then states[at] = next else all = false end

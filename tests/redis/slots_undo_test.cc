@@ -80,6 +80,34 @@ TEST(SlotsUndo, IsSentByHashThenByTextAfterNoscript) {
   EXPECT_EQ(world.left_taken(), 0);
 }
 
+// Another server has other limits for the counter, and has written it meanwhile.
+TEST(SlotsUndo, FindsTheLimitAmongOthers) {
+  for (const bool is_there : {true, false}) {
+    tests::ScriptedCluster cluster(2);
+    ScriptedWorld world(cluster);
+    world.decide(world.second_slot, false, {Fate::held, ""});
+    Between between(world, world.both(3, many_an_hour, two_a_day));
+    ASSERT_TRUE(world.await_held());
+    auto client = cluster.redis().client();
+    size_t written = 0;
+    for (const auto& key : client({"KEYS", "*"}).list) {
+      const std::string value = client({"GET", key.text}).text;
+      if (!value.starts_with("s1;f1000000,")) continue;
+      const size_t end = value.find(' ');
+      const std::string its = is_there ? value.substr(2, end - 2) : ";f999,3600000000,0";
+      client(
+          {"SET", key.text, "s1;t7,60000000,7" + its + " -;" + value.substr(end + 1), "KEEPTTL"});
+      ++written;
+    }
+    ASSERT_EQ(written, 1u);
+    cluster.release();
+    EXPECT_FALSE(between.ends().allowed);
+    await_undos(world, 1);
+    EXPECT_TRUE(world.await([&] { return world.left_taken() == (is_there ? 0 : 3); }));
+    EXPECT_EQ(world.used(world.first), is_there ? 0 : 3);
+  }
+}
+
 // Only an answer says that nothing was done.
 TEST(SlotsUndo, IsNotRepeatedAfterALostAnswer) {
   for (const bool known : {true, false})

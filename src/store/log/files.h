@@ -29,7 +29,7 @@ class Files {
   // All parts, one behind the other.
   virtual bool write(int fd, std::span<const std::string_view> parts, uint64_t at);
   virtual bool cut(int fd, uint64_t bytes);
-  // Room for what is to be written there, as zeros, where the file system has such a thing.
+  // Extends the file by zeros, for writes to come. A file system that cannot does nothing.
   virtual void reserve(int fd, uint64_t at, uint64_t bytes);
   // The file's content reaches the medium.
   virtual bool sync(int fd);

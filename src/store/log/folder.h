@@ -1,4 +1,4 @@
-// The folder of a store: who has it, what lies in it, whose it is, and where a copy of it is made.
+// The folder of a store: its lock, its files, their owner, and where a copy of it is made.
 // Ours is in `DIR`/sluice, so that DIR may be limitd's own; the lock is beside it. Called by the
 // server and the tools when they open a store.
 #pragma once
@@ -60,7 +60,7 @@ struct Synced {
 inline constexpr std::string_view synced_name = "SYNCED";
 inline constexpr uint64_t synced_sector = 512;
 std::string text_of(const Synced& synced);
-// Empty: there is no such file.
+// Empty: the file does not exist.
 base::Result<std::optional<Synced>> read_synced(Files& files, const std::string& dir);
 
 enum class Condition : uint8_t {

@@ -139,7 +139,7 @@ class Input {
   const char *at_ = nullptr, *end_ = nullptr;
 };
 
-// A block that is to be written: its head gets a place in front of `body`.
+// A block before it is written: `body` leaves room for its head.
 struct WrittenBlock {
   BlockType type{};
   std::string body;  // behind block_head_bytes of room

@@ -107,13 +107,8 @@ base::Done LogJournal::open() {
           const std::string other = names_.other_windows();
           return other.empty() ? unreadable() : base::Problem{damaged(dir, other)};
         }
-        if (block.type != BlockType::texts) return {};
-        Input input(block.body);
-        std::string_view name, text;
-        bool has_text = false;
-        while (next_change(input, name, has_text, text))
-          changed_[std::string(name)] = has_text ? std::optional<std::string>(text) : std::nullopt;
-        return input.done() ? base::Done() : unreadable();
+        if (block.type != BlockType::texts || read_texts(block.body, changed_)) return {};
+        return unreadable();
       });
   if (!logs) return std::move(logs).problem();
   found_ = *std::move(logs);
@@ -136,18 +131,13 @@ base::Done LogJournal::open() {
   if (options_.sync && synced_ < end()) {
     for (const Logs::Log& log : found_.all) {
       if (log.position + log.bytes <= synced_) continue;
-      const int fd = files_.open(log_of(dir, log.number), O_RDWR);
-      const bool synced = fd >= 0 && files_.sync(fd);
-      const int error = errno;
-      if (fd >= 0) files_.close(fd);
-      if (!synced)
-        return base::Problem{
-            with_errno(quoted(log_of(dir, log.number)) + " cannot be synced", error)};
+      if (base::Done synced = sync_log(log.number); !synced) return synced;
     }
     synced_ = end();
   }
   // No later sync of another log says anything of these.
   if (synced_ < end()) unsure_log_ = log_;
+  log_bytes_told_ = log_bytes();
   log_counters_ = found_.counters;
   {
     const std::lock_guard lock(mutex_);
@@ -215,12 +205,12 @@ void LogJournal::write_synced(uint64_t log) {
 // Writes blocks behind the end; they are one commit.
 base::Done LogJournal::append(std::span<WrittenBlock> blocks) {
   // Else the log would grow until the disk is full.
-  if (!table_) why_no_snapshot_ = "not all counters are loaded yet";
-  if (!why_no_snapshot_.empty() && !writes_snapshot_ && !options_.offline && !stops_ &&
+  if ((!table_ || !why_no_snapshot_.empty()) && !writes_snapshot_ && !options_.offline && !stops_ &&
       log_bytes() > 4 * due_bytes()) {
     ++failures_count_;
     return base::Problem{"its log has " + std::to_string(log_bytes() >> 20) +
-                         " MiB, and no snapshot could be written: " + why_no_snapshot_};
+                         " MiB, and no snapshot could be written: " +
+                         (table_ ? why_no_snapshot_ : "not all counters are loaded yet")};
   }
   uint64_t bytes = 0;
   for (const WrittenBlock& block : blocks) bytes += block.bytes();
@@ -256,6 +246,7 @@ base::Done LogJournal::append(std::span<WrittenBlock> blocks) {
     synced_ = end() + bytes;
   }
   bytes_ += bytes;
+  log_bytes_told_ = log_bytes();
   if (options_.sync) write_synced(log_);
   if (is_due()) called_.notify_all();
   return {};
@@ -330,15 +321,7 @@ base::Done LogJournal::replay(const Visit& visit) const {
 Journal::Found LogJournal::find(const request::Space& space, std::string_view key,
                                 const Visit& visit) {
   if (snapshot_ == nullptr) return Found::no;
-  switch (snapshot_->find(space, key, options_.now(), visit)) {
-    case SnapshotReader::Found::yes:
-      return Found::yes;
-    case SnapshotReader::Found::no:
-      return Found::no;
-    case SnapshotReader::Found::failed:
-      break;
-  }
-  return Found::failed;
+  return snapshot_->find(space, key, options_.now(), visit);
 }
 
 bool LogJournal::scan(uint64_t& position, const Visit& visit) {
@@ -366,13 +349,12 @@ void LogJournal::all_is_loaded(Table table) {
   names_.all_is_loaded();
   const std::lock_guard lock(mutex_);
   table_ = std::move(table);
-  why_no_snapshot_.clear();
   start_thread();
   called_.notify_all();
 }
 
 // Texts of the snapshot, and those that were changed since, in the order of their names.
-base::Done LogJournal::read_texts(const Texts& later, const VisitText& visit) const {
+base::Done LogJournal::visit_texts(const Texts& later, const VisitText& visit) const {
   Texts changed = changed_;
   for (const auto& [name, text] : later) changed.insert_or_assign(name, text);
   auto at = changed.begin();
@@ -393,7 +375,7 @@ base::Done LogJournal::read_texts(const Texts& later, const VisitText& visit) co
 
 base::Done LogJournal::read(const VisitText& visit) {
   const std::lock_guard lock(mutex_);
-  if (base::Done read = read_texts(later_, visit); !read)
+  if (base::Done read = visit_texts(later_, visit); !read)
     return base::Problem{damaged(options_.path, read.problem().text)};
   return {};
 }
@@ -424,11 +406,10 @@ store::MetadataStore::WriteResult LogJournal::write(std::span<const Change> chan
 }
 
 JournalStats LogJournal::stats() const {
-  const std::lock_guard lock(mutex_);
   return {.commits = commits_count_,
           .counters = counters_count_,
           .bytes = bytes_count_,
-          .log_bytes = log_bytes(),
+          .log_bytes = log_bytes_told_,
           .snapshots = snapshots_count_,
           .failures = failures_count_};
 }
@@ -454,7 +435,7 @@ void LogJournal::work() {
       try {
         return write_snapshot();
       } catch (const std::bad_alloc&) {
-        return give_up(base::Problem{"there is no memory for it"});
+        return give_up(base::Problem{"memory for it ran out"});
       }
     }();
     lock.lock();
@@ -520,7 +501,7 @@ base::Done LogJournal::write_snapshot() {
   }
   SnapshotWriter writer(files_, spaces_, options_.path, next.store, number, table.counters(), true);
   // Nothing of this changes before the snapshot is whole, but for what later_ has.
-  if (base::Done read = read_texts(
+  if (base::Done read = visit_texts(
           {}, [&](std::string_view name, std::string_view text) { writer.add_text(name, text); });
       !read)
     return give_up(std::move(read));
@@ -547,6 +528,7 @@ base::Done LogJournal::write_snapshot() {
     logs_ = static_cast<size_t>(log_ - next.log + 1);
     log_counters_ -= counters_before;
     first_position_ = first;
+    log_bytes_told_ = log_bytes();
     ++snapshots_count_;
   }
   remove_others(next);
@@ -564,18 +546,25 @@ base::Done LogJournal::sync_logs(uint64_t first) {
     if (unsure_log_ >= first) return base::Problem{"a log behind it could not be synced"};
   }
   for (uint64_t number = first; number <= last; ++number) {
-    const std::string path = log_of(options_.path, number);
-    const int fd = files_.open(path, O_RDONLY);
-    const bool synced = fd >= 0 && files_.sync(fd);
-    const int error = errno;
-    if (fd >= 0) files_.close(fd);
-    // A log that could not be begun is not there.
-    if (synced || (fd < 0 && error == ENOENT)) continue;
+    base::Done synced = sync_log(number);
+    if (synced) continue;
     const std::lock_guard lock(mutex_);
     unsure_log_ = log_;
-    return base::Problem{with_errno(quoted(path) + " cannot be synced", error)};
+    return synced;
   }
   return {};
+}
+
+base::Done LogJournal::sync_log(uint64_t number) {
+  const std::string path = log_of(options_.path, number);
+  const int fd = files_.open(path, O_RDWR);
+  // One that could not be begun is not there.
+  if (fd < 0 && errno == ENOENT) return {};
+  const bool synced = fd >= 0 && files_.sync(fd);
+  const int error = errno;
+  if (fd >= 0) files_.close(fd);
+  if (synced) return {};
+  return base::Problem{with_errno(quoted(path) + " cannot be synced", error)};
 }
 
 void LogJournal::remove_others(const Current& current) {

@@ -52,8 +52,6 @@ class LogJournal final : public Journal, public store::MetadataStore {
   WriteResult write(std::span<const Change> changes) override;
 
  private:
-  using Texts = std::map<std::string, std::optional<std::string>>;  // nothing: it is gone
-
   void close_block();
   // With mutex_.
   base::Done begin_log();
@@ -63,7 +61,7 @@ class LogJournal final : public Journal, public store::MetadataStore {
   uint64_t log_bytes() const { return end() - first_position_; }
   uint64_t due_bytes() const;
   bool is_due() const;
-  base::Done read_texts(const Texts& later, const VisitText& visit) const;
+  base::Done visit_texts(const Texts& later, const VisitText& visit) const;
   void start_thread();
   // The journal's thread.
   void work();
@@ -71,6 +69,7 @@ class LogJournal final : public Journal, public store::MetadataStore {
   base::Done write_snapshot();
   base::Done give_up(base::Done why);
   base::Done sync_logs(uint64_t first);
+  base::Done sync_log(uint64_t number);
   void remove_others(const Current& current);
 
   const JournalOptions options_;
@@ -107,7 +106,7 @@ class LogJournal final : public Journal, public store::MetadataStore {
     int fd;
     uint64_t number, end;  // end: a position
   };
-  std::vector<Sealed> sealed_;  // logs that are to be synced
+  std::vector<Sealed> sealed_;  // logs that wait for a sync
   uint64_t unsure_log_ = 0;     // of this and those before it a sync failed; 0: of none
   Texts changed_;               // texts, since the snapshot
   Texts later_;                 // since that which is being written was begun
@@ -120,7 +119,7 @@ class LogJournal final : public Journal, public store::MetadataStore {
 
   std::atomic<bool> stopping_{false};
   std::atomic<uint64_t> commits_count_{0}, counters_count_{0}, bytes_count_{0}, snapshots_count_{0},
-      failures_count_{0};
+      failures_count_{0}, log_bytes_told_{0};
   std::thread thread_;
 };
 

@@ -296,6 +296,22 @@ TEST_F(JournalTest, CommitsFailWhereTheLogGrowsWithoutASnapshot) {
   EXPECT_GT(journal->stats().failures, 0u);
 }
 
+// A start needs a place in the table for each counter of the log.
+TEST_F(JournalTest, ASnapshotIsDueByCountersToo) {
+  auto its_options = options();
+  its_options.log_counters = 50;
+  LogJournal journal(std::move(its_options), *spaces);
+  ASSERT_TRUE(succeeds(journal.open(), problem)) << problem;
+  journal.all_is_loaded(table_of({}));
+  for (int i = 0; i < 50; ++i) add(journal, std::to_string(i), i);
+  commit(journal);
+  ::usleep(20'000);
+  EXPECT_EQ(journal.stats().snapshots, 0u);
+  add(journal, "one more", 1);
+  commit(journal);
+  EXPECT_TRUE(wait_for_snapshots(journal, 1));
+}
+
 TEST_F(JournalTest, ShortRunsLeaveFewLogs) {
   for (int i = 0; i < 30; ++i) {
     auto journal = open();

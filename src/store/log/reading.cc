@@ -130,6 +130,16 @@ bool BlockFile::has_hole(uint64_t from, uint64_t to) {
          is_zero(bytes);
 }
 
+bool read_texts(std::string_view body, Texts& texts) {
+  Input input(body);
+  std::string_view name, text;
+  bool has_text = false;
+  while (next_change(input, name, has_text, text))
+    texts.insert_or_assign(std::string(name),
+                           has_text ? std::optional<std::string>(text) : std::nullopt);
+  return input.done();
+}
+
 std::string place_of(const BlockFile& file, uint64_t at) {
   return quoted(file.path()) + " at byte " + std::to_string(at);
 }
@@ -310,7 +320,6 @@ base::Result<Logs> read_logs(Files& files, const std::string& dir, const Current
       if (chain[i + 1].begin.position < position + log.bytes)
         return is_damaged(quoted(chain[i + 1].file->path()) + " begins inside the log before it");
     }
-    logs.closed = false;
     for (uint64_t at = log.bytes;;) {
       Block block;
       const auto read = file.read(at, block, stop);
@@ -323,7 +332,6 @@ base::Result<Logs> read_logs(Files& files, const std::string& dir, const Current
                                " or later reads this store: use that, or a later one"};
         if (base::Done visited = visit(file, block); !visited) return std::move(visited).problem();
         logs.synced = std::max(logs.synced, block.synced);
-        logs.closed = block.type == BlockType::end;
         logs.blocks += block.type == BlockType::counters ? 1 : 0;
         at = block.next;
         if (!block.more) log.bytes = at;

@@ -4,8 +4,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -17,12 +19,9 @@
 #include "store/log/files.h"
 #include "store/log/folder.h"
 #include "store/log/format.h"
+#include "store/log/journal.h"
 
 namespace sluice::disk {
-
-using Record = request::CounterRecord;
-using Visit = request::VisitCounter;
-using VisitText = std::function<void(std::string_view name, std::string_view text)>;
 
 struct Block {
   BlockType type{};
@@ -38,7 +37,7 @@ class BlockFile {
   enum class Read : uint8_t {
     block,
     end,        // there is nothing there
-    unchecked,  // what is there is no block of this file
+    unchecked,  // the bytes there are not a block of this file
     failed      // the disk: `error`
   };
 
@@ -80,6 +79,11 @@ class BlockFile {
   std::string held_;  // bytes of the file from held_at_ on
   uint64_t held_at_ = 0;
 };
+
+// Reads the body of a block `texts` into `texts`, by name; nothing: the text is gone. False: it is
+// damaged.
+using Texts = std::map<std::string, std::optional<std::string>>;
+bool read_texts(std::string_view body, Texts& texts);
 
 // "FILE at byte N"
 std::string place_of(const BlockFile& file, uint64_t at);
@@ -145,7 +149,6 @@ struct Logs {
   std::vector<uint64_t> ignored;  // numbers of others: left over, or behind an end
   uint64_t synced = 0;            // the position up to which all was on the medium
   uint64_t counters = 0, blocks = 0;
-  bool closed = false;            // the last was closed
   std::vector<std::string> torn;  // ends that do not count, for people
 
   uint64_t end() const { return all.back().position + all.back().bytes; }

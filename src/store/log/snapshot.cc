@@ -291,8 +291,9 @@ bool SnapshotReader::may_have(size_t number, size_t part, size_t of) const {
   return of > all ? part / (of / all) == its : its / (all / of) == part;
 }
 
-SnapshotReader::Found SnapshotReader::find(const request::Space& space, std::string_view key,
-                                           base::Time now, const Visit& visit) const {
+Journal::Found SnapshotReader::find(const request::Space& space, std::string_view key,
+                                    base::Time now, const Visit& visit) const {
+  using Found = Journal::Found;
   const uint64_t hash = hash_of(hash_of(space), base::digest(key));
   BlockFile file(files_, path_, number_);
   bool opened = false;

@@ -71,8 +71,6 @@ class SnapshotWriter {
 // Reads one. Each call opens the file anew where it needs to, so any number of threads.
 class SnapshotReader {
  public:
-  enum class Found : uint8_t { yes, no, failed };
-
   // That which CURRENT names. The problem: damage, or a disk that fails.
   static base::Result<std::unique_ptr<SnapshotReader>> open(Files& files, const std::string& dir,
                                                             const Current& current, Names& names);
@@ -87,8 +85,8 @@ class SnapshotReader {
   // May block `number` have counters of part `part` of `of` equal parts of the hashes?
   bool may_have(size_t number, size_t part, size_t of) const;
   // The counter of that name; `visit` gets it unless it is past its time.
-  Found find(const request::Space& space, std::string_view key, base::Time now,
-             const Visit& visit) const;
+  Journal::Found find(const request::Space& space, std::string_view key, base::Time now,
+                      const Visit& visit) const;
 
  private:
   struct Place {

@@ -105,7 +105,7 @@ struct SoundSource final : Source {
   }
 
   base::Done each_text(const VisitText& visit) override {
-    std::map<std::string, std::string> texts;
+    Texts texts;
     if (snapshot != nullptr)
       if (base::Done read = snapshot->texts([&](std::string_view name, std::string_view text) {
             texts.insert_or_assign(std::string(name), std::string(text));
@@ -114,21 +114,12 @@ struct SoundSource final : Source {
         return base::Problem{damaged(dir, read.problem().text)};
     base::Done read = each_block(
         system_files(), dir, logs, [&](const BlockFile& file, const Block& block) -> base::Done {
-          if (block.type != BlockType::texts) return {};
-          Input input(block.body);
-          std::string_view name, text;
-          bool has_text = false;
-          while (next_change(input, name, has_text, text)) {
-            if (has_text)
-              texts.insert_or_assign(std::string(name), std::string(text));
-            else
-              texts.erase(std::string(name));
-          }
-          if (input.done()) return {};
+          if (block.type != BlockType::texts || read_texts(block.body, texts)) return {};
           return base::Problem{damaged(dir, place_of(file, block.at) + " cannot be read")};
         });
     if (!read) return read;
-    for (const auto& [name, text] : texts) visit(name, text);
+    for (const auto& [name, text] : texts)
+      if (text) visit(name, *text);
     return {};
   }
 
@@ -213,7 +204,7 @@ uint64_t bytes_of(const std::string& path) {
 }
 
 // Leaves in place of all that the source has one snapshot and an empty log. `next`: with what stays
-// of CURRENT. Counts what there is.
+// of CURRENT. Counts the counters and texts that it wrote.
 base::Done rewrite(Source& source, request::Spaces& spaces, Current next, uint64_t snapshot,
                    uint64_t log, uint64_t position, uint64_t& counters, uint64_t& texts,
                    const std::function<void(const std::string&)>& unreadable) {
@@ -286,23 +277,16 @@ struct DamagedSource final : Source {
   }
 
   base::Done each_text(const VisitText& visit) override {
-    std::map<std::string, std::string> texts;
+    Texts texts;
     tells = true;
     base::Done read = each_good([&](const BlockFile&, const Block& block) -> base::Done {
-      if (block.type != BlockType::texts) return {};
-      Input input(block.body);
-      std::string_view name, text;
-      bool has_text = false;
-      while (next_change(input, name, has_text, text)) {
-        if (has_text)
-          texts.insert_or_assign(std::string(name), std::string(text));
-        else
-          texts.erase(std::string(name));
-      }
+      // As far as it can be read.
+      if (block.type == BlockType::texts) read_texts(block.body, texts);
       return {};
     });
     tells = false;
-    for (const auto& [name, text] : texts) visit(name, text);
+    for (const auto& [name, text] : texts)
+      if (text) visit(name, *text);
     return read;
   }
 
