@@ -546,11 +546,11 @@ base::Done LogJournal::sync_logs(uint64_t first) {
     if (unsure_log_ >= first) return base::Problem{"a log behind it could not be synced"};
   }
   for (uint64_t number = first; number <= last; ++number) {
-    base::Done synced = sync_log(number);
-    if (synced) continue;
-    const std::lock_guard lock(mutex_);
-    unsure_log_ = log_;
-    return synced;
+    if (base::Done synced = sync_log(number); !synced) {
+      const std::lock_guard lock(mutex_);
+      unsure_log_ = log_;
+      return synced;
+    }
   }
   return {};
 }
