@@ -141,9 +141,6 @@ inline constexpr size_t known_limits_max = 4'000'000;
 inline constexpr size_t inline_limits_max = 500'000;
 // Lists that came with requests which a worker keeps at hand. Past it: it begins again.
 inline constexpr size_t inline_limits_kept_max = 4'096;
-// Lists of algorithms by which all counters of a key are looked for. Past it: counters of further
-// ones are not found by their key alone.
-inline constexpr size_t inline_lists_max = 16;
 // Overrides for patterns of one rule that begin with the same characters (up to 64 of them), and so
 // are gone through by a request whose actor does. Past it: 507.
 inline constexpr size_t overrides_alike_max = 64;

@@ -57,7 +57,7 @@ Decider::Decider(Deps&& deps, std::shared_ptr<spdlog::logger> log)
       completions_(deps_.wake) {
   if (deps_.overrides != nullptr) overrides_reader_.emplace(*deps_.overrides);
   if (deps_.spaces != nullptr)
-    inline_limits_.emplace(*deps_.spaces, base::bounds::inline_limits_max, deps_.inline_lists);
+    inline_limits_.emplace(*deps_.spaces, base::bounds::inline_limits_max);
 }
 
 Decider::~Decider() {
@@ -79,13 +79,8 @@ bool Decider::take_policy() {
 
 bool Decider::find_inline(policy::Asked& asked) {
   if (!inline_limits_ || asked.limits.empty()) return false;
-  const bool charges = asked.verb == request::Verb::take || asked.verb == request::Verb::wait ||
-                       asked.verb == request::Verb::charge;
-  const policy::InlineLimits::Found* const found = inline_limits_->find(asked.limits, charges);
-  if (found == nullptr) return false;
-  asked.inline_space = found->space.get();
-  asked.inline_limits_id = found->limits.id();
-  return true;
+  asked.limits_id = inline_limits_->find(asked.limits);
+  return asked.limits_id != 0;
 }
 
 Batch& Decider::next() {

@@ -103,9 +103,7 @@ class Decider {
     TableScanner* scanner = nullptr;               // null: lists are empty
     WorkerStats* stats = nullptr;                  // null: nothing is counted
     const policy::Overrides* overrides = nullptr;  // null: there are none
-    request::Spaces* spaces = nullptr;  // null: requests cannot bring limits that replace a rule's
-    // Collects the algorithms of limits that requests bring; null: they are not collected.
-    policy::InlineLists* inline_lists = nullptr;
+    request::Spaces* spaces = nullptr;   // null: requests cannot bring limits that replace a rule's
     TopKeys* top_keys = nullptr;         // null: no top keys are kept
     DenialSampler* denials = nullptr;    // null: no denial is logged
     std::function<void()> wake = [] {};  // from any thread: call Engine::advance
@@ -137,10 +135,11 @@ class Decider {
     return deps_.overrides == nullptr ? 0 : deps_.overrides->changes();
   }
 
-  // For a request whose own limits replace a rule's (Request::limits_inline): finds the space and
-  // the number of these limits. False: such limits are not allowed here, or there are too many
-  // different ones.
+  // For a request whose own limits replace a rule's (Request::limits_inline): finds the number of
+  // these limits. False: such limits are not allowed here, or there are too many different ones.
   bool find_inline(policy::Asked& asked);
+  // Null: such limits are not allowed here.
+  policy::InlineLimits* inline_limits() { return inline_limits_ ? &*inline_limits_ : nullptr; }
 
   // The batch that is filled next, under the live policy. Returns the same batch until `take_next`.
   Batch& next();

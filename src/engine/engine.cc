@@ -111,7 +111,7 @@ Served Engine::answer_batch(Batch& batch, base::Buffer& out) {
   WorkerStats* const stats = deps.stats;
   const CountedBatch counted(stats, batch.protocol, batch.now, batch.since);
   const auto all = batch.requests.items();
-  const policy::Plan& plan = batch.plan;
+  policy::Plan& plan = batch.plan;
   bool later = false;  // the store has no answer yet for the groups after `settled`
   for (;; batch.next = 0) {
     for (; batch.next < plan.parts().size(); ++batch.next) {
@@ -131,6 +131,7 @@ Served Engine::answer_batch(Batch& batch, base::Buffer& out) {
       if (batch.settled < part.groups_end &&
           (later || !decider_.settle(batch, part.groups_end, batch.now, later))) [[unlikely]]
         return Served::later;
+      plan.settled(part);
       if (commits_ && !needs_commit_) needs_commit_ = must_be_committed(plan, part);
       if (stats != nullptr) stats->decided(batch.protocol, *batch.policy, plan, part, request.verb);
       if (deps.top_keys != nullptr)
@@ -300,7 +301,8 @@ size_t Engine::match_together(Batch& batch, size_t first) {
     return end - 1;
   }
   decider_.rules().match_together(protocol::dialect_of(batch.protocol),
-                                  std::span(asked).first(end - first), batch.plan);
+                                  std::span(asked).first(end - first), batch.plan,
+                                  decider_.inline_limits());
   if (answer_by.us != INT64_MAX) batch.plan.answer_by(part, answer_by);
   if (all[first].charge_id != nullptr) batch.plan.charge_id(part, all[first].charge_id);
   return end - 1;

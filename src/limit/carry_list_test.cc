@@ -75,8 +75,9 @@ struct Counter {
       at += limit::cells(limit);
     }
     if (allowed) {
-      change_left_out({next, count.all}, list,
-                      [&](Opened& counter) { counter.take_left_out(all_of(list), cost, now); });
+      change_left_out({next, count.all}, list, [&](Opened& counter) {
+        counter.take_left_out(all_of(list), now, [&](size_t) { return cost; });
+      });
     } else {
       at = 0;
       for (const Limit& limit : list) {

@@ -34,14 +34,15 @@ class Opened {
   // The cells of the limits left out.
   std::span<const State> left_out() const { return left_out_; }
 
-  // Takes a cost from the limits left out that are the memory of a bucket among `of`, or gives
+  // Takes `cost(i)` from the limits left out that are the memory of bucket `i` among `of`, or gives
   // units back.
-  void take_left_out(LimitMask of, int64_t cost, Time now) {
+  template <class Cost>
+  void take_left_out(LimitMask of, Time now, const Cost& cost) {
     change_left_out([&](const Limit& limit, State* whole) {
       int64_t unused = 0;
       for (size_t i = 0; i < limits_.size(); ++i) {
         if (!has(of, i) || !left_out::is_memory(limit, limits_.subspan(i, 1))) continue;
-        debt::charge(whole, limit, cost, now, unused);
+        debt::charge(whole, limit, cost(i), now, unused);
         break;
       }
     });

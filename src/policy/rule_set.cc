@@ -9,7 +9,9 @@
 #include "base/bounds.h"
 #include "base/check.h"
 #include "base/hash.h"
+#include "limit/left_out.h"
 #include "policy/actor_name.h"
+#include "policy/inline_limits.h"
 #include "policy/overrides.h"
 #include "policy/text.h"
 #include "request/session.h"
@@ -76,6 +78,8 @@ void Plan::clear() {
   decisions_.clear();
   keys_.clear();
   joint_order_.clear();
+  views_.clear();
+  list_count_ = 0;
 }
 
 void Plan::skip() {
@@ -128,6 +132,10 @@ inline request::Verb verb_of(const Rule& rule, const Asked& asked) {
   return counts ? request::Verb::count : asked.verb;
 }
 
+inline bool brings_limits(const Rule& rule, const Asked& asked) {
+  return rule.limits_from == LimitsFrom::request && asked.limits_id != 0;
+}
+
 }  // namespace
 
 // Adds a charge to the last group. Forced inline, because each decision goes through it.
@@ -150,11 +158,10 @@ inline request::Verb verb_of(const Rule& rule, const Asked& asked) {
                       .limits_id = rule.limits_id,
                       .decision_first = static_cast<uint32_t>(decisions_.size()),
                       .counts = rule.counts});
-  if (rule.limits_from == LimitsFrom::request && asked.inline_space != nullptr) [[unlikely]] {
+  if (brings_limits(rule, asked)) [[unlikely]] {
     request::Charge& charge = charges_.back();
-    charge.space = asked.inline_space;
     charge.limits = asked.limits;
-    charge.limits_id = asked.inline_limits_id;
+    charge.limits_id = asked.limits_id;
     charge.counts = asked.counts;
     if (asked.verb == request::Verb::take && asked.counts != 0) charge.verb = request::Verb::count;
   }
@@ -221,36 +228,159 @@ bool Plan::follows(const request::Charge& other, const Rule& rule, const Asked& 
          all_count(other.limits, other.counts);
 }
 
+namespace {
+
+constexpr std::string_view other_limits =
+    "a key comes twice, with different limits along for the same counter";
+constexpr std::string_view two_of_a_kind =
+    "a key comes twice, with two different limits of one algorithm and window";
+constexpr std::string_view too_many_limits =
+    "a key comes several times, with more limits in all than one counter may have: 8, of them two "
+    "of sliding_log with a quota of 32 or more";
+
+int64_t sum_of(int64_t a, int64_t b) {
+  return b > INT64_MAX - a ? INT64_MAX : a + b;
+}
+
+}  // namespace
+
 // If the last group charges the counter already, the cost is added to that charge, or the new
-// charge follows it. `charge`: the index of the charge. False: the request brings limits of its
-// own that differ, so the costs cannot be added.
-bool Plan::add_joint_charge(const Rule& rule, std::string_view key, const Asked& asked,
-                            uint32_t& charge) {
+// charge follows it. `charge`: the index of the charge; `view`: what the request sees of it, or
+// no_view. Returns an error if the costs cannot be added.
+std::string_view Plan::add_joint_charge(const Rule& rule, std::string_view key, const Asked& asked,
+                                        uint32_t& charge, uint32_t& view) {
+  view = no_view;
   for (charge = groups_.back().charge_first; charge < charges_.size(); ++charge) {
     request::Charge& other = charges_[charge];
-    const bool brings_limits =
-        rule.limits_from == LimitsFrom::request && asked.inline_space != nullptr;
-    if (other.space != (brings_limits ? asked.inline_space : rule.space) || other.key != key)
-      continue;
+    if (other.space != rule.space || other.key != key) continue;
     if (follows(other, rule, asked)) {
       charge = static_cast<uint32_t>(charges_.size());
       add_charge(rule, key, asked);
       charges_.back().follows = true;
-      return true;
+      return {};
     }
+    const bool brings = brings_limits(rule, asked);
     const bool brings_numbers = rule.limits_from == LimitsFrom::numbers;
     const std::span<const limit::Limit> limits =
-        brings_limits || brings_numbers ? asked.limits : rule.limits;
-    const bool is_same =
-        std::equal(limits.begin(), limits.end(), other.limits.begin(), other.limits.end());
-    if (other.keeps_limits || !is_same || (brings_limits && other.counts != asked.counts))
-      return false;
-    const int64_t cost = std::max<int64_t>(asked.cost, 0);
-    other.cost = cost > INT64_MAX - other.cost ? INT64_MAX : other.cost + cost;
-    return true;
+        brings || brings_numbers ? asked.limits : rule.limits;
+    const bool is_same = std::ranges::equal(limits, other.limits) &&
+                         (!brings || other.counts == asked.counts) && other.costs == nullptr;
+    if (!is_same && brings) return join_list(charge, asked, view);
+    if (other.keeps_limits || !is_same) return other_limits;
+    other.cost = sum_of(other.cost, std::max<int64_t>(asked.cost, 0));
+    return {};
   }
   add_charge(rule, key, asked);
+  return {};
+}
+
+// Adds the request's list of limits to those of the charge, which came with earlier requests.
+std::string_view Plan::join_list(uint32_t index, const Asked& asked, uint32_t& view) {
+  request::Charge& charge = charges_[index];
+  const auto view_of = [&](const request::Charge& its, size_t list) {
+    view = static_cast<uint32_t>(views_.size());
+    views_.push_back({.joined = index, .list = list, .its = its});
+  };
+  if (charge.costs == nullptr) {
+    if (list_count_ == lists_.size()) lists_.push_back(std::make_unique<JoinedList>());
+    JoinedList& list = *lists_[list_count_];
+    list.count = charge.limits.size();
+    std::ranges::copy(charge.limits, list.limits.begin());
+    std::fill_n(list.costs.begin(), list.count, charge.cost);
+    view_of(charge, list_count_++);
+    for (uint8_t i = 0; i < list.count; ++i) views_.back().at[i] = i;
+    for (JointStep& earlier : joint_)
+      if (earlier.step.charge == index) earlier.view = view;
+    charge.costs = list.costs.data();
+    if (charge.verb == request::Verb::take) charge.verb = request::Verb::count;
+  }
+  const auto of_it = std::ranges::find(views_, index, &View::joined);
+  JoinedList& list = *lists_[of_it->list];
+  const int64_t cost = std::max<int64_t>(asked.cost, 0);
+  charge.cost = sum_of(charge.cost, cost);
+  const auto known = std::find_if(of_it, views_.end(), [&](const View& one) {
+    return one.joined == index && one.its.counts == asked.counts &&
+           std::ranges::equal(one.its.limits, asked.limits);
+  });
+  if (known != views_.end()) {
+    view = static_cast<uint32_t>(known - views_.begin());
+    known->its.cost = sum_of(known->its.cost, cost);
+  } else {
+    request::Charge its = of_it->its;
+    its.limits = asked.limits;
+    its.limits_id = asked.limits_id;
+    its.counts = asked.counts;
+    its.cost = cost;
+    if (its.verb == request::Verb::take || its.verb == request::Verb::count)
+      its.verb = its.counts == 0 ? request::Verb::take : request::Verb::count;
+    view_of(its, of_it->list);
+    std::array<bool, limit::slots_max> paired{};
+    for (size_t i = 0; i < asked.limits.size(); ++i) {
+      const limit::Limit& limit = asked.limits[i];
+      size_t at = 0;
+      while (at < list.count && (paired[at] || !limit::same_kind(list.limits[at], limit))) ++at;
+      if (at == limit::slots_max) return too_many_limits;
+      const bool counts = limit::has(asked.counts, i);
+      if (at == list.count) {
+        list.limits[at] = limit;
+        list.costs[at] = 0;
+        ++list.count;
+        if (counts) charge.counts = static_cast<limit::LimitMask>(charge.counts | 1u << at);
+      } else if (list.limits[at] != limit || limit::has(charge.counts, at) != counts) {
+        return two_of_a_kind;
+      }
+      paired[at] = true;
+      views_.back().at[i] = static_cast<uint8_t>(at);
+    }
+    charge.limits = std::span(list.limits).first(list.count);
+    if (limit::cells(charge.limits) > limit::cells_max) return too_many_limits;
+  }
+  const View& its = views_[view];
+  for (size_t i = 0; i < its.its.limits.size(); ++i)
+    list.costs[its.at[i]] = sum_of(list.costs[its.at[i]], cost);
+  return {};
+}
+
+// Numbers the joined lists of the last group, and adds the charges that its requests see, those of
+// views_ from `first_view` on. False: there are too many lists.
+bool Plan::close_lists(size_t first_view, size_t first_step, InlineLimits* lists) {
+  for (View& view : std::span(views_).subspan(first_view)) {
+    request::Charge& joined = charges_[view.joined];
+    if (view.its.decision_first == joined.decision_first) {  // the first of its views
+      joined.limits_id = lists == nullptr ? 0 : lists->find(joined.limits);
+      if (joined.limits_id == 0) return false;
+      joined.decision_first = static_cast<uint32_t>(decisions_.size());
+      decisions_.resize(decisions_.size() + joined.limits.size());
+    } else {
+      view.its.decision_first = static_cast<uint32_t>(decisions_.size());
+      decisions_.resize(decisions_.size() + view.its.limits.size());
+    }
+    view.its.costs = nullptr;
+    view.charge = static_cast<uint32_t>(charges_.size());
+    charges_.push_back(view.its);
+  }
+  for (JointStep& step : std::span(joint_).subspan(first_step))
+    if (step.view != no_view) step.step.charge = views_[step.view].charge;
   return true;
+}
+
+// The charge that settles what `charge` shows.
+uint32_t Plan::joined_charge(uint32_t charge) const {
+  for (const View& view : views_)
+    if (view.charge == charge) return view.joined;
+  return charge;
+}
+
+void Plan::copy_views() {
+  for (const View& view : views_) {
+    const request::Charge& joined = charges_[view.joined];
+    if (joined.costs == nullptr) continue;
+    request::Charge& its = charges_[view.charge];
+    its.counted = joined.counted;
+    its.dropped = std::min(joined.dropped, its.cost);
+    for (size_t i = 0; i < its.limits.size(); ++i)
+      decisions_[its.decision_first + i] = decisions_[joined.decision_first + view.at[i]];
+  }
 }
 
 request::Charge& Plan::ask(const Rule& rule, std::string_view key, std::string_view actor,
@@ -290,6 +420,17 @@ void renew_follows(std::span<const request::Group> groups, std::span<request::Ch
 
 }  // namespace
 
+// Under an override a counter has one list for all requests, who then see its charge itself.
+void Plan::show_overridden() {
+  const auto show = [&](uint32_t& charge) {
+    const uint32_t joined = joined_charge(charge);
+    if (charges_[joined].costs == nullptr) charge = joined;
+  };
+  if (views_.empty()) return;
+  for (RuleMatch& step : steps_) show(step.charge);
+  for (uint32_t& charge : joint_order_) show(charge);
+}
+
 size_t Plan::room_of(const request::Charge& charge) {
   return charge.keeps_limits ? charge.space->windows.size() : charge.limits.size();
 }
@@ -305,13 +446,14 @@ void Plan::override_from(size_t first, const Overrides& overrides, limit::Time n
   const RequestPlan* part = parts_.data();
   for (size_t i = first; i < steps_.size(); ++i) {
     RuleMatch& step = steps_[i];
-    request::Charge& charge = charges_[step.charge];
+    request::Charge& charge = charges_[joined_charge(step.charge)];
     Override::Terms terms;
     // Each request has a budget of its own.
     for (; i >= size_t{part->step_first} + part->step_count; ++part) match_steps = MatchSteps();
     if (!overrides.find(step.rule->id, step.actor, now, terms, match_steps)) continue;
     step.override_id = terms.id;
     any = true;
+    charge.costs = nullptr;
     const size_t room = room_of(charge);
     if (charge.keeps_limits && limit::is_counted(terms.limits)) {
       // Replace limits that the request brought; a request without limits gets none.
@@ -329,7 +471,10 @@ void Plan::override_from(size_t first, const Overrides& overrides, limit::Time n
       if (charge.counts == 0) charge.verb = request::Verb::take;
     }
   }
-  if (any) renew_follows(groups_, charges_);
+  if (any) {
+    renew_follows(groups_, charges_);
+    show_overridden();
+  }
   if (!moved) return;
   size_t end = 0;
   for (request::Charge& charge : charges_) {
@@ -496,8 +641,8 @@ inline void RuleSet::find_rules(const Dialect* dialect, const Asked& asked, Plan
   if (asked.overrides != nullptr) plan.override_from(part.step_first, *asked.overrides, asked.now);
 }
 
-void RuleSet::match_together(const Dialect* dialect, std::span<const Asked> requests,
-                             Plan& plan) const {
+void RuleSet::match_together(const Dialect* dialect, std::span<const Asked> requests, Plan& plan,
+                             InlineLimits* lists) const {
   SLUICE_CHECK(requests.size() <= base::bounds::together_max);
   const size_t first = plan.parts_.size();
   std::array<size_t, base::bounds::together_max> ends{};  // of each request, in Plan::enforced_
@@ -521,7 +666,7 @@ void RuleSet::match_together(const Dialect* dialect, std::span<const Asked> requ
     const bool has_rule = ends[i] > (i == 0 ? 0 : ends[i - 1]);
     if (error.empty() && requests[i].needs_rule && !has_rule) error = request::no_rule_applies;
   }
-  const size_t shadows = plan.joint_.size();
+  const size_t shadows = plan.joint_.size(), first_view = plan.views_.size();
   if (error.empty() && !plan.enforced_.empty()) {
     plan.open_group(false);
     const auto group = static_cast<uint32_t>(plan.groups_.size() - 1);
@@ -529,16 +674,18 @@ void RuleSet::match_together(const Dialect* dialect, std::span<const Asked> requ
     for (size_t i = 0, at = 0; i < requests.size(); ++i) {
       for (; at < ends[i] && error.empty(); ++at) {
         const auto& [rule, key, actor] = plan.enforced_[at];
-        uint32_t charge = 0;
-        if (!plan.add_joint_charge(*rule, key, requests[i], charge))
-          error = "a key comes twice, with different limits along for the same counter";
-        else if (plan.groups_.back().charge_count > base::bounds::group_charges_max)
+        uint32_t charge = 0, view = Plan::no_view;
+        error = plan.add_joint_charge(*rule, key, requests[i], charge, view);
+        if (error.empty() && plan.groups_.back().charge_count > base::bounds::group_charges_max)
           error = too_many_charges;
-        plan.joint_.push_back({{rule, group, charge, 0, actor}, i});
+        plan.joint_.push_back({{rule, group, charge, 0, actor}, i, view});
       }
     }
+    if (error.empty() && !plan.close_lists(first_view, shadows, lists))
+      error = request::too_many_inline_limits;
     if (!error.empty()) {
       plan.drop_last_group();
+      plan.views_.resize(first_view);
       plan.joint_.resize(shadows);
     }
   }
@@ -549,7 +696,7 @@ void RuleSet::match_together(const Dialect* dialect, std::span<const Asked> requ
     part.error = error;
     part.enforced = error.empty() && ends[i] > (i == 0 ? 0 : ends[i - 1]);
     part.order_first = static_cast<uint32_t>(plan.joint_order_.size());
-    for (const auto& [step, its] : plan.joint_) {
+    for (const auto& [step, its, view] : plan.joint_) {
       if (its != i) continue;
       plan.steps_.push_back(step);
       ++part.step_count;

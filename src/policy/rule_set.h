@@ -4,6 +4,7 @@
 // its batches.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -24,6 +25,7 @@
 
 namespace sluice::policy {
 
+class InlineLimits;
 class Overrides;
 
 enum class Mode : uint8_t {
@@ -43,7 +45,7 @@ enum class Then : uint8_t {
 enum class LimitsFrom : uint8_t {
   rule,
   numbers,  // requests bring the numbers, for the algorithms of the rule's limits
-  request,  // requests bring the limits and their space (Asked::inline_space)
+  request,  // requests bring the limits (Asked::limits_id)
 };
 
 // A request as the rules see it. The plan keeps views of its entries and limits.
@@ -61,9 +63,7 @@ struct Asked {
   int64_t cost = 1;
   std::span<const limit::Limit> limits{};  // that the request brings
   limit::LimitMask counts = 0;             // as in request::Request
-  // Of limits that replace a rule's: the space of their counters, and their number.
-  const request::Space* inline_space = nullptr;
-  uint32_t inline_limits_id = 0;
+  uint32_t limits_id = 0;  // of limits that replace a rule's: their number (InlineLimits::find)
   // For finders: the descriptors of all requests of the client's message, with this one's; empty if
   // the message has one request.
   std::span<const std::span<const request::Entry>> siblings{};
@@ -210,6 +210,10 @@ class Plan {
   }
   // The decisions of a step's charge, in the order of its limits or windows.
   std::span<const limit::Decision> decisions(const RuleMatch& step) const;
+  // To be called before the charges of a joint part are read: the store has settled them.
+  void settled(const RequestPlan& part) {
+    if (part.joint && !views_.empty()) copy_views();
+  }
 
  private:
   friend class RuleSet;
@@ -217,11 +221,16 @@ class Plan {
   void add_step(const Rule& rule, std::string_view key, std::string_view actor, const Asked& asked);
   void add_charge(const Rule& rule, std::string_view key, const Asked& asked);
   void drop_last_group();
-  bool add_joint_charge(const Rule& rule, std::string_view key, const Asked& asked,
-                        uint32_t& charge);
+  std::string_view add_joint_charge(const Rule& rule, std::string_view key, const Asked& asked,
+                                    uint32_t& charge, uint32_t& view);
+  std::string_view join_list(uint32_t charge, const Asked& asked, uint32_t& view);
+  bool close_lists(size_t first_view, size_t first_step, InlineLimits* lists);
+  void copy_views();
+  uint32_t joined_charge(uint32_t charge) const;
   bool follows(const request::Charge& other, const Rule& rule, const Asked& asked) const;
   static size_t room_of(const request::Charge& charge);
   void override_from(size_t step, const Overrides& overrides, limit::Time now);
+  void show_overridden();
 
   std::vector<RequestPlan> parts_;
   std::vector<RuleMatch> steps_;
@@ -234,10 +243,30 @@ class Plan {
     std::string_view key, actor;
   };
   std::vector<Enforced> enforced_;  // the enforced rules of the requests that are being matched
+  static constexpr uint32_t no_view = UINT32_MAX;
   struct JointStep {
     RuleMatch step;
-    size_t part;  // index among these requests
+    size_t part;              // index among these requests
+    uint32_t view = no_view;  // index in views_: its charge is that one's
   };
+  // The limits of all requests that brought different lists for one counter, and the units for
+  // each: what a joined charge points to.
+  struct JoinedList {
+    std::array<limit::Limit, limit::slots_max> limits;
+    std::array<int64_t, limit::slots_max> costs;
+    size_t count;
+  };
+  // One of those lists. Those who brought it see a charge with its limits alone, which is in no
+  // group; its decisions are copied from the joined one, limit i from limit at[i].
+  struct View {
+    uint32_t joined = 0, charge = 0;  // indexes of charges
+    size_t list = 0;                  // index in lists_
+    request::Charge its{};
+    std::array<uint8_t, limit::slots_max> at{};
+  };
+  std::vector<View> views_;
+  std::vector<std::unique_ptr<JoinedList>> lists_;  // kept for later batches
+  size_t list_count_ = 0;
   std::vector<JointStep> joint_;  // of the requests that are being matched together
   std::vector<uint32_t> joint_order_;
 };
@@ -308,8 +337,11 @@ class RuleSet {
   // The same for several requests of one verb, with a part for each. The enforced rules of all of
   // them settle in one group, all or nothing; the costs of several requests to one counter are
   // added to one charge. Each part's `groups_end` is after that group. If one request cannot be
-  // evaluated, none is charged, and all get its error. None of them may wait.
-  void match_together(const Dialect* dialect, std::span<const Asked> requests, Plan& plan) const;
+  // evaluated, none is charged, and all get its error. None of them may wait. Lists of limits that
+  // differ and come for one counter are joined: each request is charged to the limits that it
+  // brought. `lists` numbers the joined ones; null: they are refused.
+  void match_together(const Dialect* dialect, std::span<const Asked> requests, Plan& plan,
+                      InlineLimits* lists = nullptr) const;
 
   // How often regular expressions of the rules gave up on a value (Regex::given_up).
   uint64_t regexes_given_up() const;

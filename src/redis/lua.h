@@ -45,6 +45,8 @@ extern const std::string_view lua_count;
 extern const std::string_view lua_kept_limits;
 // Reads and writes the states in a value.
 extern const std::string_view lua_states;
+// costs_of: the most of several costs in a text, and all of them.
+extern const std::string_view lua_costs;
 // The scripts' main parts: load, decide, write. `light` only handles takes and peeks of counters
 // that were written under the limits in force; `full` handles everything.
 extern const std::string_view lua_settle_light, lua_settle_full;
@@ -55,7 +57,7 @@ extern const std::string_view lua_remaining_text;
 // end_of: when the window of a counter that is shared with Divvy ends; needs lua_states.
 extern const std::string_view lua_window_end;
 // The script that takes back charges by their receipts; needs lua_wide, the algorithms, lua_states,
-// lua_window_text and lua_window_end.
+// lua_costs, lua_window_text and lua_window_end.
 extern const std::string_view lua_undo;
 // receipts_of: the receipts for what a script has written; needs lua_states and lua_window_end.
 extern const std::string_view lua_receipts;

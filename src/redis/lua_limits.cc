@@ -690,21 +690,21 @@ local function charge(s, l, cost)
   return true, left, reset, retry, next, false, took
 end
 -- The limits that are left out, after a put of `cost`, or after the limits in force for which
--- takes(i) have taken it.
-local function change_tail(tail, limits, cost, takes)
+-- takes(i) have taken it, or costs[i] of it.
+local function change_tail(tail, limits, cost, takes, costs)
   local changed, _ = {}, nil
   for i, one in ipairs(tail) do
     local l, s, is_memory, taken = one.l, one.s, false, false
     for j, other in ipairs(limits) do
       if l[1] == 't' and same_kind(other, l) then
         is_memory = true
-        taken = taken or takes and takes(j)
+        taken = taken or takes and takes(j) and j
       end
     end
     if not takes and (is_memory or l[1] == 'b') then
       s = P[l[1]](s, cost, l[2], l[3], l[4])
     elseif taken then
-      _, _, _, _, s = charge(s, l, cost)
+      _, _, _, _, s = charge(s, l, costs and costs[taken] or cost)
     end
     changed[i] = {l = l, s = s}
   end
@@ -804,7 +804,7 @@ local function deny_count(c, spared)
     end
   end
   if not spared and #c.tail > 0 then
-    c.tail_then = change_tail(c.tail, c.limits, c.cost, function(i) return is_over(c, i) end)
+    c.tail_then = change_tail(c.tail, c.limits, c.cost, function(i) return is_over(c, i) end, c.costs)
   end
 end
 -- The charge counts after an earlier one on the same counter; its next states include both.

@@ -11,8 +11,9 @@
 //                      all; p: peek; a capital letter: the counter becomes fresh first; q: probe, a
 //                      take that is not written; qq: a probe after another one (Divvy's counters),
 //                      and so on; r: take from a counter that keeps its limits, with each balance
-//                      filled first; i: peek by the limits that the counter was written under
-//            cost      units
+//                      filled first; i: peek whatever limits it was written under: the only limit's
+//                      reset_after is when the counter is as fresh, or never
+//            cost      units; if limits differ in it, those for each limit, with commas between
 //            ahead     units that waiters before it claim; 0 in the light script
 //            keep_fresh  ms to keep the counter after it equals a fresh one
 //            name      of the limits, with which a value begins: `s1;` and, for each limit, letter,
@@ -30,8 +31,7 @@
 //   reply  allowed (0, 1), then for each charge, if it is x, the units that were dropped, and for
 //   each
 //          limit: allowed, remaining, reset_after, retry_after (`n`:
-//          never). If limits are kept: mask, then for each window allowed, limit and so on. For a
-//          peek by the limits that the counter was written under: allowed, limit and so on. For
+//          never). If limits are kept: mask, then for each window allowed, limit and so on. For
 //          `window`: the value before (`x`: there was none; with an `s` before it: it was spared).
 //          With R ` @` follows and a receipt for each charge, separated by `;`. It is empty if
 //          nothing was taken, else it has for each limit, separated by `,`, the mark and the units
@@ -44,6 +44,17 @@
 #include "redis/lua.h"
 
 namespace sluice::redis {
+
+const std::string_view lua_costs = R"lua(
+local function costs_of(text)
+  local most, costs = Z, {}
+  for one in gmatch(text, '[^,]+') do
+    costs[#costs + 1] = N(one)
+    if costs[#costs] > most then most = costs[#costs] end
+  end
+  return most, costs
+end
+)lua";
 
 const std::string_view lua_states = R"lua(
 local call, sub, find, match, gmatch = redis.call, string.sub, string.find, string.match, string.gmatch
@@ -143,11 +154,20 @@ local function read(v)
   end
   return own or name, was, left
 end
-local function has_letters_of(was, limits)
-  for i = 1, math.max(#was, #limits) do
-    if not was[i] or not limits[i] or was[i].l[1] ~= limits[i][1] then return false end
+-- Until when a counter differs from a fresh one, with its limits that are left out.
+local function life_of(was, waits)
+  local life = Z
+  for _, all in ipairs({was, waits}) do
+    for _, one in ipairs(all) do
+      local l = one.l
+      if counted(l) and not is_fresh(one) then
+        local _, left, reset = look(one.s, l)
+        if l[1] == 'b' then reset = left < most_of(l) and NEVER or Z end
+        if reset > life then life = reset end
+      end
+    end
   end
-  return true
+  return life
 end
 -- The ms for which the counter is kept after it equals a fresh one (store/pending_charge.h,
 -- drops_fresh), and whether it equals one now.
@@ -250,8 +270,13 @@ if A[at + 4] == 'window' then
   at = at + 7
   charges[k] = c
 else
-  local verb, cost, ahead, n = A[at], N(A[at + 1]), N(A[at + 2]), tonumber(A[at + 6])
-  local c = {verb = string.lower(sub(verb, 1, 1)), cost = cost, ahead = ahead,
+  local verb, cost, costs, ahead, n = A[at], nil, nil, N(A[at + 2]), tonumber(A[at + 6])
+  if find(A[at + 1], ',', 1, true) then
+    cost, costs = costs_of(A[at + 1])
+  else
+    cost = N(A[at + 1])
+  end
+  local c = {verb = string.lower(sub(verb, 1, 1)), cost = cost, costs = costs, ahead = ahead,
              keep_fresh = tonumber(A[at + 3]), name = A[at + 4], carry = A[at + 5], limits = {}, states = {}, next = {}, said = {},
              before = 0, tail = {}}
   c.reset_first = c.verb ~= sub(verb, 1, 1)
@@ -296,11 +321,9 @@ else
       for _, one in ipairs(left) do
         if not is_fresh(one) then waits[#waits + 1] = one end
       end
-      if c.as_written and has_letters_of(was, c.limits) then
-        for i = 1, n do c.limits[i] = was[i].l end
-        c.name = name
-      end
-      if c.reset_first then
+      if c.as_written then
+        c.life = life_of(was, waits)
+      elseif c.reset_first then
         c.changed = true
       elseif name == c.name then
         for i = 1, n do c.states[i] = was[i].s end
@@ -318,11 +341,12 @@ else
 )lua"
                                          R"lua(
     local behind = false
-    if c.verb == 't' and cost > Z and ahead > Z then
+    if c.verb == 't' and (costs or cost > Z) and ahead > Z then
       for i = 1, n do
         local l, s = c.limits[i], c.states[i] or {}
+        if costs then cost = costs[i] end
         local ok, left, reset, retry = look(s, l)
-        if counted(l) then ok = ahead + cost <= left end
+        if counted(l) and cost > Z then ok = ahead + cost <= left end
         if not ok then
           behind = true
           retry = NEVER
@@ -338,7 +362,10 @@ else
       for i = 1, n do
         local l, s = c.limits[i], c.states[i] or {}
         local ok, left, reset, retry, next, cut
-        if c.verb == 'p' then
+        if costs then cost = costs[i] end
+        if c.as_written then
+          ok, left, reset, retry, next = true, ONE, c.life or Z, Z, s
+        elseif c.verb == 'p' then
           ok, left, reset, retry = look(s, l)
           next = s
         elseif c.verb == 't' then
@@ -358,15 +385,15 @@ else
         end
         if not ok then all = false granted = false end
         if cut then c.changed = true end
-        c.said[i] = {ok, left, reset, retry, c.as_written and most_of(l) or nil}
+        c.said[i] = {ok, left, reset, retry}
         c.next[i] = next
       end
     end
     c.counts = c.verb == 'c' or c.verb == 'x'
     if #c.tail > 0 and (granted and c.verb == 't' or c.verb == 'g' or c.counts) then
-      c.tail_then = change_tail(c.tail, c.limits, cost, c.verb ~= 'g' and function(i)
+      c.tail_then = change_tail(c.tail, c.limits, c.cost, c.verb ~= 'g' and function(i)
         return granted or is_over(c, i)
-      end)
+      end, costs)
     end
     if ahead > Z and c.verb ~= 'g' and c.verb ~= 'a' then
       for i = 1, n do
@@ -405,12 +432,11 @@ for k = 1, #charges do
       local l, s = c.limits[i], c.states[i] or {}
       local ok, left, reset, retry, next, cut = F[l[1]](s, l[2], l[3], l[4], Z)
       if counted(l) then left = left_behind(left, c.ahead) end
-      d = {ok, left, reset, retry, d[5]}
+      d = {ok, left, reset, retry}
       c.next[i] = next
       if cut or #next ~= #s then c.changed = true end
     end
     out[#out + 1] = d[1] and '1' or '0'
-    if d[5] then out[#out + 1] = S(d[5]) end
     out[#out + 1] = S(d[2])
     out[#out + 1] = S(d[3])
     out[#out + 1] = S(d[4])
@@ -674,7 +700,8 @@ return table.concat(out, ' ')
 // be found.
 //
 //   KEYS   one for each charge
-//   ARGV   for each charge: kind (own, remaining, window), name of its limits, cost, keep_fresh,
+//   ARGV   for each charge: kind (own, remaining, window), name of its limits, cost (as in a call),
+//          keep_fresh,
 //          count of limits, receipt (lua_settle.cc), then letter, quota, window, burst of each
 //          limit
 //   reply  the units that could not be found, although their window has not ended as far as can be
@@ -778,7 +805,7 @@ end
                                   R"lua(
 -- Takes the charge back from all limits of a counter, which may stand among others by now. False:
 -- some units stay taken.
-local function undo_own(key, v, name, cost, keep_fresh, n, receipt, from)
+local function undo_own(key, v, name, cost, costs, keep_fresh, n, receipt, from)
   local its, rest = match(v, '^(s1;%S+) (.*)$')
   local states, limits = its and read_states(rest), {}
   if not states then return false end
@@ -798,7 +825,7 @@ local function undo_own(key, v, name, cost, keep_fresh, n, receipt, from)
           if limits[j] == wanted then at = at or j end
         end
       end
-      local next = at and U[A[l]](states[at], N(m), N(p), N(A[l + 1]), N(A[l + 2]), N(A[l + 3]), N(cost))
+      local next = at and U[A[l]](states[at], N(m), N(p), N(A[l + 1]), N(A[l + 2]), N(A[l + 3]), costs and costs[i] or N(cost))
       if next then states[at] = next else all = false end
     end
   end
@@ -821,14 +848,18 @@ local function undo_remaining(key, v, cost, receipt, quota, window)
   return true
 end
 for k = 1, #KEYS do
-  local key, kind, cost, n = KEYS[k], A[at], A[at + 2], tonumber(A[at + 4])
+  local key, kind, cost, costs, n = KEYS[k], A[at], A[at + 2], nil, tonumber(A[at + 4])
+  if find(cost, ',', 1, true) then
+    cost, costs = costs_of(cost)
+    cost = S(cost)
+  end
   local v = call('GET', key)
   if v and kind == 'window' then
     if string.match(v, '^%d+$') and W.at_most(cost, v) then call('DECRBY', key, cost) end
   elseif v and kind == 'remaining' then
     local done = undo_remaining(key, v, cost, A[at + 5], A[at + 7], A[at + 8])
     if not done then left = left + tonumber(cost) end
-  elseif v and not undo_own(key, v, A[at + 1], cost, tonumber(A[at + 3]), n, A[at + 5], at + 6) then
+  elseif v and not undo_own(key, v, A[at + 1], cost, costs, tonumber(A[at + 3]), n, A[at + 5], at + 6) then
     left = left + tonumber(cost)
   end
   at = at + 6 + 4 * n

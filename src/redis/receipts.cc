@@ -107,7 +107,7 @@ void append_undo(std::string& out, const ScriptCall& ask, std::string_view recei
     const LimitText& text = texts.of(charge.limits, charge.limits_id);
     append_bulk(out, kind_of(charge));
     append_bulk(out, text.name);
-    append_bulk(out, charge.cost);
+    append_cost(out, charge);
     append_bulk(out, charge.space->keep_fresh_for.us / 1000);
     append_bulk(out, static_cast<int64_t>(text.count));
     append_bulk(out, its);

@@ -176,6 +176,14 @@ void append_bulk(std::string& out, int64_t number) {
   append_bulk(out, to_text(number, room));
 }
 
+void append_cost(std::string& out, const Charge& charge) {
+  if (charge.costs == nullptr) return append_bulk(out, charge.cost);
+  std::string costs;
+  for (size_t i = 0; i < charge.limits.size(); ++i)
+    costs += (i > 0 ? "," : "") + std::to_string(charge.costs[i]);
+  append_bulk(out, costs);
+}
+
 const LimitText& LimitTexts::of(std::span<const Limit> limits, uint32_t limits_id) {
   LimitText& text = known_[limits_id];
   if (text.count > 0 && std::ranges::equal(text.limits, limits, {}, {}, named)) return text;
@@ -233,7 +241,8 @@ const Script& script_of(const ScriptCall& ask, Scripts& scripts, LimitTexts& tex
     algorithms |= text.algorithms;
     // The limits that the counter was written under may be wide.
     if (text.wide || charge.cost >= cost_max || charge.as_written) weight = Weight::wide;
-    if (charge.verb == Verb::put || request::may_bring_debt(charge.verb) || charge.reset_first)
+    if (charge.verb == Verb::put || request::may_bring_debt(charge.verb) || charge.reset_first ||
+        charge.costs != nullptr)
       weight = std::max(weight, Weight::full);
   }
   for (size_t i = 0; i < ask.ahead.size(); ++i) {
@@ -430,7 +439,7 @@ void append_call(std::string& out, const ScriptCall& ask, const Script& script, 
       continue;
     }
     append_verb(out, charge);
-    append_bulk(out, charge.cost);
+    append_cost(out, charge);
     append_bulk(out, i < ask.ahead.size() ? ask.ahead[i] : 0);
     append_bulk(out, charge.keeps_limits ? keep_fresh_ms(ask.kept_fresh_for)
                                          : charge.space->keep_fresh_for.us / 1000);
@@ -528,13 +537,10 @@ ScriptReply read_answer(std::string_view text, std::span<Charge> charges,
       if (!dropped) return ScriptReply::nonsense;
       charge.dropped = *dropped;
     }
-    // The limits of the answer are not always those of the charge.
-    const bool as_written = charge.verb == Verb::peek && charge.as_written &&
-                            charge.space->encoding != request::KeyEncoding::remaining_text;
     for (size_t i = 0; i < count; ++i) {
       const auto ok = next_number(text);
-      const auto limit = charge.keeps_limits || as_written ? next_number(text)
-                                                           : limit::units_max(charge.limits[i]);
+      const auto limit =
+          charge.keeps_limits ? next_number(text) : limit::units_max(charge.limits[i]);
       const auto left = next_number(text), reset = next_number(text), retry = next_number(text);
       if (!ok || !limit || !left || !reset || !retry) return ScriptReply::nonsense;
       decisions[charge.decision_first + i] = {*ok == 1, *limit, *left, {*reset}, {*retry}};

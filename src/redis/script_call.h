@@ -43,6 +43,8 @@ void append_bulk(std::string& out, std::string_view text);
 void append_bulk(std::string& out, std::string_view a, std::string_view b, std::string_view c,
                  std::string_view d);
 void append_bulk(std::string& out, int64_t number);
+// The argument `cost` of the scripts.
+void append_cost(std::string& out, const request::Charge& charge);
 
 // Appends the key of the charge's counter in Redis. Keys that other programs share are used as they
 // are; all others have the prefix and, in Redis Cluster, a tag after it (redis/slots.h). `now`: for

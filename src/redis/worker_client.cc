@@ -807,7 +807,8 @@ void WorkerClient::undo(AcrossGroup& a, bool refused) {
         const int64_t most = limit::units_max(charge.limits[i]);
         const bool stays = charge.verb == Verb::count && limit::has(charge.counts, i);
         if (limit::has_counter(charge.limits[i].algorithm) && !stays)
-          decision.remaining = std::min(most - charge.cost, decision.remaining) + charge.cost;
+          decision.remaining =
+              std::min(most - charge.cost_of(i), decision.remaining) + charge.cost_of(i);
       }
     }
   }
@@ -1288,11 +1289,16 @@ std::unique_ptr<WorkerClient::WantedGroup> WorkerClient::wanted_of(const Group& 
     limits += charge.limits.size();
   }
   wanted->limits.reserve(limits);  // so that pointers to them stay valid
+  wanted->costs.reserve(limits);
   for (size_t k = 0; k < charges.size(); ++k) {
     Charge& charge = wanted->charges[k];
     charge.key = wanted->keys[k];
     const size_t first_limit = wanted->limits.size();
-    wanted->limits.insert(wanted->limits.end(), charge.limits.begin(), charge.limits.end());
+    for (size_t i = 0; i < charge.limits.size(); ++i) {
+      wanted->limits.push_back(charge.limits[i]);
+      wanted->costs.push_back(charge.cost_of(i));
+    }
+    if (charge.costs != nullptr) charge.costs = wanted->costs.data() + first_limit;
     charge.limits = std::span(wanted->limits).subspan(first_limit);
     const auto from = batch.decisions.subspan(charge.decision_first, charge.limits.size());
     charge.decision_first = static_cast<uint32_t>(wanted->decisions.size());

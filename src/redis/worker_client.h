@@ -116,8 +116,9 @@ class WorkerClient final : LinkOwner {
     store::Pin pin;
     std::vector<std::string> keys;
     // The limits of the charges, in order. Copied, as limits that came with a request end with its
-    // batch.
+    // batch, as does `costs`.
     std::vector<limit::Limit> limits;
+    std::vector<int64_t> costs;  // for each of these limits
     std::vector<request::Charge> charges;
     std::vector<limit::Decision> decisions;
     request::OnError on_error = request::OnError::error;

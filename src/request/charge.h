@@ -67,9 +67,9 @@ enum class KeyEncoding : uint8_t {
                    // request that waits for units has no claim on them before other requests.
 };
 
-// A family of counters: those of one rule, or of one limitd type. All its counters
-// have the same number of limits. Interned by its stored identity (request/space.h); outlives every
-// rule set and counter that names it. A counter is stored as prefix + key + suffix.
+// A family of counters: those of one rule, or of one limitd type. Interned by its stored identity
+// (request/space.h); outlives every rule set and counter that names it. A counter is stored as
+// prefix + key + suffix, and knows the limits that it was written under.
 struct Space {
   uint32_t id = 0;  // valid in this process; never stored
   std::string prefix, suffix;
@@ -100,7 +100,9 @@ struct Charge {
   bool all = false;           // put: the counter becomes fresh, whatever the cost
   bool reset_first = false;   // take: the counter becomes fresh first; waiters lose their claims
   bool keeps_limits = false;  // the space has windows
-  // peek: decide by the limits under which the counter was written, if their algorithms are equal.
+  // peek: whatever limits the counter was written under. It has one decision, in which only
+  // reset_after has a meaning: when the counter is as fresh, base::never if time alone does not
+  // make it so. `limits` is any one limit.
   bool as_written = false;
   bool refill = false;  // take, counter that keeps its limits: each balance is filled first
   uint8_t before = 0;   // would_take: as many equal takes are assumed before it, if allowed
@@ -121,10 +123,16 @@ struct Charge {
   // asked nor charged.
   bool from_cache = false;
   limit::LimitMask counts = 0;  // count: the limits that count
+  // If not null, the units for each of `limits`: requests that settle together brought different
+  // lists of limits for the counter, and `cost` is the sum of theirs. count, charge or would_take.
+  // Lives for the batch.
+  const int64_t* costs = nullptr;
   uint64_t hash = 0;
   // charge: the units of the cost that a limit had no room for (limit/debt.h), the most of all its
   // limits; set by the store
   int64_t dropped = 0;
+
+  int64_t cost_of(size_t i) const { return costs == nullptr ? cost : costs[i]; }
 };
 
 // A view of some charges of a batch: adjacent ones, or those that a list of indices names.

@@ -34,9 +34,6 @@ class ServerView {
   virtual std::string_view version() const = 0;
   // Adds up the statistics of all workers, so it is not for the hot path.
   virtual ServerFigures figures() const = 0;
-  // The lists of algorithms under which a counter of limits that come with requests is searched for
-  // when only its key is known. Of each limit only the algorithm is set.
-  virtual std::span<const std::vector<limit::Limit>> inline_lists() const { return {}; }
   // Logs a warning, at most one a second, because a client can cause any number of them.
   virtual void warn(std::string_view) const {}
 };

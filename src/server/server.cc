@@ -28,7 +28,6 @@
 #include "live/live_policy.h"
 #include "net/listener.h"
 #include "net/resolver.h"
-#include "policy/inline_limits.h"
 #include "request/charge_ids.h"
 #include "server/admin_plane.h"
 #include "server/doors.h"
@@ -90,7 +89,6 @@ struct Server::Impl {
     const std::vector<std::string> files = policy.files;
     if (policy.load) make_reloader(std::move(policy));
     if (options.spaces != nullptr) {
-      inline_lists.add_known(*options.spaces);
       overrides.emplace(live::OverrideRegistry::Deps{*options.spaces, live, clock, options.metadata,
                                                      [this] { on_overrides(); }, policy_log,
                                                      base::bounds::override_limits_max, &changes});
@@ -126,7 +124,7 @@ struct Server::Impl {
     }
     for (const protocol::Protocol protocol : protocol::numbers())
       views.emplace_back(options.admin.version, admin_plane.server_stats(), store.catalog(),
-                         protocol, inline_lists, log);
+                         protocol, log);
   }
 
   // Overrides that other servers set arrive through `io`, which is destroyed before the registry.
@@ -187,7 +185,6 @@ struct Server::Impl {
   ChargeIdsSource charge_ids_source{*charge_ids};
   std::deque<ListenerView> listener_views;
   AdminPlane admin_plane;
-  policy::InlineLists inline_lists;
   std::deque<ServerView> views;  // by the protocols' numbers
   live::Live live;
   access::Access access{live.current()->users};
@@ -284,8 +281,7 @@ std::optional<std::string> Server::start() {
                         .denials = s.admin_plane.denials(),
                         .keys_hash = board == nullptr ? nullptr : &board->hash()},
           Worker::Matching{.overrides = s.overrides ? &s.overrides->table() : nullptr,
-                           .spaces = s.options.spaces,
-                           .inline_lists = &s.inline_lists},
+                           .spaces = s.options.spaces},
           s.requests_log));
       if (board == nullptr) continue;
       Worker& worker = *s.workers.back();

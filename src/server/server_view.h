@@ -18,7 +18,6 @@
 #include "admin/server_stats.h"
 #include "limit/limit.h"
 #include "metrics/page.h"
-#include "policy/inline_limits.h"
 #include "protocol/protocol.h"
 #include "request/peer.h"
 #include "request/session.h"
@@ -30,20 +29,15 @@ class ServerView final : public request::ServerView {
  public:
   // The arguments outlive this object.
   ServerView(std::string_view version, const admin::ServerStats& stats, const store::Catalog& store,
-             protocol::Protocol protocol, const policy::InlineLists& inline_lists,
-             std::shared_ptr<spdlog::logger> log)
+             protocol::Protocol protocol, std::shared_ptr<spdlog::logger> log)
       : version_(version),
         stats_(stats),
         store_(store),
         protocol_(protocol),
-        inline_lists_(inline_lists),
         log_(std::move(log)) {}
 
   std::string_view version() const override { return version_; }
   request::ServerFigures figures() const override;
-  std::span<const std::vector<limit::Limit>> inline_lists() const override {
-    return inline_lists_.all();
-  }
   void warn(std::string_view line) const override;
 
  private:
@@ -51,7 +45,6 @@ class ServerView final : public request::ServerView {
   const admin::ServerStats& stats_;
   const store::Catalog& store_;
   const protocol::Protocol protocol_;
-  const policy::InlineLists& inline_lists_;
   const std::shared_ptr<spdlog::logger> log_;
   mutable std::atomic<int64_t> warned_at_{-1};  // second of the monotonic clock
   mutable std::atomic<uint64_t> passed_over_{0};

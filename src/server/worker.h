@@ -26,7 +26,6 @@
 #include "engine/admin_query.h"
 #include "engine/engine.h"
 #include "net/poller.h"
-#include "policy/inline_limits.h"
 #include "protocol/protocol.h"
 #include "request/peer.h"
 #include "server/age_list.h"
@@ -87,7 +86,6 @@ class Worker {
   struct Matching {
     const policy::Overrides* overrides = nullptr;
     request::Spaces* spaces = nullptr;
-    policy::InlineLists* inline_lists = nullptr;
   };
   Worker(store::Store& store, base::Clock& clock, const live::Live& live,
          engine::TableScanner& scanner, const Watch& watch, const Matching& matching,

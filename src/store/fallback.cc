@@ -44,6 +44,8 @@ bool as_fresh(Charge& charge, Decision* decisions, OnError wanted, base::Time no
   bool allowed = true;
   charge.dropped = 0;
   for (const Limit& limit : charge.limits) {
+    const auto at = static_cast<size_t>(&limit - charge.limits.data());
+    const int64_t cost = charge.cost_of(at);
     std::array<State, limit::limit_cells_max> cells{};
     int64_t charged = 0;
     // A limit without a counter needs no store.
@@ -54,12 +56,11 @@ bool as_fresh(Charge& charge, Decision* decisions, OnError wanted, base::Time no
     else if (charge.verb == Verb::peek)
       *decisions = limit::peek(cells.data(), limit, now);
     else if (charge.verb == Verb::charge)
-      *decisions = limit::debt::charge(cells.data(), limit, charge.cost, now, charged);
-    else if (charge.verb == Verb::count &&
-             limit::has(charge.counts, static_cast<size_t>(&limit - charge.limits.data())))
-      *decisions = limit::debt::count(cells.data(), limit, charge.cost, now);
+      *decisions = limit::debt::charge(cells.data(), limit, cost, now, charged);
+    else if (charge.verb == Verb::count && limit::has(charge.counts, at))
+      *decisions = limit::debt::count(cells.data(), limit, cost, now);
     else
-      *decisions = limit::decide(cells.data(), limit, charge.cost, now, cells.data());
+      *decisions = limit::decide(cells.data(), limit, cost, now, cells.data());
     allowed &= decisions->allowed;
     ++decisions;
   }

@@ -148,12 +148,15 @@ template <class Counter>
 void take_before(Counter& counter, const request::Charge& charge, base::Time now) {
   for (uint8_t i = 0; i < charge.before; ++i) {
     bool allowed = true;
+    size_t at = 0;
     counter.each([&](const Limit& limit, State* state) {
-      allowed &= Counter::if_taken(state, limit, charge.cost, now).allowed;
+      allowed &= Counter::if_taken(state, limit, charge.cost_of(at++), now).allowed;
     });
     if (!allowed) return;
-    counter.each(
-        [&](const Limit& limit, State* state) { Counter::decide(state, limit, charge.cost, now); });
+    at = 0;
+    counter.each([&](const Limit& limit, State* state) {
+      Counter::decide(state, limit, charge.cost_of(at++), now);
+    });
   }
 }
 
@@ -172,9 +175,7 @@ void take_before(Counter& counter, const request::Charge& charge, base::Time now
   entry->load(before.data());
   const std::span<const State> all(before.data(), entry->cells());
   limit::CellCount count;
-  const bool same = entry->limits_id() == charge->limits_id;
-  const bool as_written = !same && charge->as_written && take_written_limits(spaces);
-  if (same || as_written) {
+  if (entry->limits_id() == charge->limits_id) {
     count = limit::drop_fresh(all, charge->limits, now, state);
   } else {
     changed = true;
@@ -185,13 +186,26 @@ void take_before(Counter& counter, const request::Charge& charge, base::Time now
   left_out = count.left_out;
 }
 
-// Takes the limits that the counter was written under in place of the charge's. False: their
-// algorithms differ.
-bool PendingCharge::take_written_limits(const request::Spaces& spaces) {
-  const std::span<const Limit> written = spaces.limits(entry->limits_id());
-  if (!std::ranges::equal(written, charge->limits, {}, &Limit::algorithm, &Limit::algorithm))
-    return false;
-  charge->limits = written;
+// Limits that are left out are a part of the counter.
+[[gnu::noinline]] bool PendingCharge::peek_as_written(const request::Spaces& spaces, base::Time now,
+                                                      Decision* decision) {
+  *decision = {true, 1, 1, {}, {}};
+  cells = 0;
+  if (!is_there()) return true;
+  Cells room;
+  entry->load(room.data());
+  const std::span<const Limit> limits = spaces.limits(entry->limits_id());
+  limit::Opened counter({room.data(), entry->cells()}, limits);
+  const auto look = [&](const Limit& limit, const State* whole) {
+    if (!limit::has_counter(limit.algorithm)) return;
+    const Decision is = limit::debt::peek(whole, limit, now);
+    const base::Duration life = limit.algorithm != limit::Algorithm::fixed_bucket ? is.reset_after
+                                : is.remaining < is.limit                         ? base::never
+                                                          : base::Duration{};
+    decision->reset_after = std::max(decision->reset_after, life);
+  };
+  for (size_t i = 0; i < limits.size(); ++i) look(limits[i], counter.whole(i));
+  counter.change_left_out(look);
   return true;
 }
 
@@ -206,7 +220,7 @@ bool PendingCharge::take_written_limits(const request::Spaces& spaces) {
     return evaluate_opened(0, now, ahead, decisions);
   }
   if (charge->verb == Verb::count)
-    return (ahead == 0 && fits_in_force(now, decisions)) ||
+    return (ahead == 0 && charge->costs == nullptr && fits_in_force(now, decisions)) ||
            evaluate_opened(0, now, ahead, decisions);
   InForce counter(next.data(), charge->limits);
   return ask(counter, now, ahead, decisions);
@@ -220,15 +234,16 @@ bool PendingCharge::take_written_limits(const request::Spaces& spaces) {
   for (size_t i = 0; i < charge->limits.size(); ++i) {
     const Limit& limit = charge->limits[i];
     Decision& decision = decisions[i];
-    decision = limit::decide(state, limit, charge->cost, now, state);
+    const int64_t cost = charge->cost_of(i);
+    decision = limit::decide(state, limit, cost, now, state);
     if (!decision.allowed) [[unlikely]] {
       // What was refused has changed nothing.
       charge->dropped = dropped;
       if (limit::debt::whole_cells(limit) != limit::cells(limit))
         return evaluate_opened(i, now, 0, decisions);
       int64_t charged = 0;
-      decision = limit::debt::charge(state, limit, charge->cost, now, charged);
-      if (limit::has_counter(limit.algorithm)) dropped = std::max(dropped, charge->cost - charged);
+      decision = limit::debt::charge(state, limit, cost, now, charged);
+      if (limit::has_counter(limit.algorithm)) dropped = std::max(dropped, cost - charged);
     } else if (decision.remaining < 1) [[unlikely]] {
       decision.retry_after = InForce::if_taken(state, limit, 1, now).retry_after;
     }
@@ -254,11 +269,12 @@ bool PendingCharge::ask(Counter& counter, base::Time now, Wide ahead, Decision* 
   if (takes) take_before(counter, *charge, now);
   Decision* decision = decisions;
   bool allowed = true, behind = false;
+  const auto cost = [&] { return charge->cost_of(static_cast<size_t>(decision - decisions)); };
   if (takes && ahead > 0 && charge->cost > 0) {
     counter.each([&](const Limit& limit, State* state) {
       *decision = Counter::peek(state, limit, now);
-      const bool fits = limit::has_counter(limit.algorithm)
-                            ? ahead + charge->cost <= decision->remaining
+      const bool fits = limit::has_counter(limit.algorithm) && cost() > 0
+                            ? ahead + cost() <= decision->remaining
                             : decision->allowed;
       behind |= !fits;
       ++decision;
@@ -267,16 +283,17 @@ bool PendingCharge::ask(Counter& counter, base::Time now, Wide ahead, Decision* 
   }
   counter.each([&](const Limit& limit, State* state) {
     if (behind) {
-      if (!limit::has_counter(limit.algorithm) || ahead + charge->cost <= decision->remaining) {
+      if (!limit::has_counter(limit.algorithm) || cost() == 0 ||
+          ahead + cost() <= decision->remaining) {
         // As a peek has it: this limit does not hold the request back.
       } else {
         decision->allowed = false;
-        decision->retry_after = charge->cost > decision->limit
+        decision->retry_after = cost() > decision->limit
                                     ? base::never
-                                    : wait_behind<Counter>(state, limit, ahead + charge->cost, now);
+                                    : wait_behind<Counter>(state, limit, ahead + cost(), now);
       }
     } else if (takes) {
-      *decision = Counter::decide(state, limit, charge->cost, now);
+      *decision = Counter::decide(state, limit, cost(), now);
     } else if (charge->verb == Verb::put) {
       *decision = Counter::put(state, limit, charge->cost, charge->all, now);
     } else {
@@ -302,30 +319,34 @@ bool PendingCharge::ask(Counter& counter, base::Time now, Wide ahead, Decision* 
       State* const state = counter.whole(i);
       if (charge->verb == Verb::charge) {
         int64_t charged = 0;
-        decisions[i] = charge_behind(state, limit, charge->cost, ahead, now, charged);
+        decisions[i] = charge_behind(state, limit, charge->cost_of(i), ahead, now, charged);
         if (limit::has_counter(limit.algorithm))
-          charge->dropped = std::max(charge->dropped, charge->cost - charged);
+          charge->dropped = std::max(charge->dropped, charge->cost_of(i) - charged);
       } else if (limit::has(charge->counts, i)) {
-        decisions[i] = count_behind(state, limit, charge->cost, ahead, now);
+        decisions[i] = count_behind(state, limit, charge->cost_of(i), ahead, now);
       } else {
-        decisions[i] = take_behind<Whole>(state, limit, charge->cost, ahead, now);
+        decisions[i] = take_behind<Whole>(state, limit, charge->cost_of(i), ahead, now);
       }
       allowed &= decisions[i].allowed;
     }
     deduct_ahead(ahead, decisions);
-    counter.take_left_out(allowed ? limit::all_of(charge->limits) : charge->counts, charge->cost,
-                          now);
+    take_left_out(counter, allowed ? limit::all_of(charge->limits) : charge->counts, now);
   } else {
     allowed = ask(whole, now, ahead, decisions);
     if (charge->verb == Verb::put)
       charge->all ? counter.forget_left_out() : counter.put_left_out(charge->cost, now);
     else if (charge->verb != Verb::peek && allowed)
-      counter.take_left_out(limit::all_of(charge->limits), charge->cost, now);
+      take_left_out(counter, limit::all_of(charge->limits), now);
   }
   const limit::CellCount count = counter.close(next.data());
   cells = count.all;
   left_out = count.left_out;
   return allowed;
+}
+
+void PendingCharge::take_left_out(limit::Opened& counter, limit::LimitMask of,
+                                  base::Time now) const {
+  counter.take_left_out(of, now, [this](size_t i) { return charge->cost_of(i); });
 }
 
 void PendingCharge::deduct_ahead(Wide ahead, Decision* decisions) const {
@@ -400,7 +421,7 @@ bool PendingCharge::evaluate_kept(base::Time now, Decision* decisions, bool take
     const Limit& limit = charge->limits[i];
     if (counts && limit::has(charge->counts, i)) {
       // The same decision again; what it takes stays taken.
-      count_behind(counter.whole(i), limit, charge->cost, ahead, now);
+      count_behind(counter.whole(i), limit, charge->cost_of(i), ahead, now);
       continue;
     }
     const Decision is = limit::debt::decide(counter.whole(i), limit, 0, now);
@@ -409,7 +430,7 @@ bool PendingCharge::evaluate_kept(base::Time now, Decision* decisions, bool take
     if (limit::has_counter(limit.algorithm))
       decisions[i].remaining = left_behind(is.remaining, ahead);
   }
-  if (counts) counter.take_left_out(charge->counts, charge->cost, now);
+  if (counts) take_left_out(counter, charge->counts, now);
   const limit::CellCount count = counter.close(next.data());
   cells = count.all;
   left_out = count.left_out;
@@ -441,7 +462,7 @@ void PendingCharge::follow(PendingCharge& earlier, const request::Spaces& spaces
     *decisions = limit::debt::count(state, limit, takes ? charge->cost : 0, now);
     ++decisions;
   });
-  if (takes) counter.take_left_out(limit::all_of(charge->limits), charge->cost, now);
+  if (takes) take_left_out(counter, limit::all_of(charge->limits), now);
   const limit::CellCount count = counter.close(next.data());
   cells = count.all;
   left_out = count.left_out;

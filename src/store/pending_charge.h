@@ -16,6 +16,10 @@
 #include "request/space.h"
 #include "store/stripe.h"
 
+namespace sluice::limit {
+class Opened;
+}
+
 namespace sluice::store {
 
 struct Queue;
@@ -48,6 +52,8 @@ struct PendingCharge {
   [[gnu::always_inline]] bool evaluate(const request::Spaces& spaces, base::Time now,
                                        limit::Wide ahead, limit::Decision* decisions) {
     if (!charge->keeps_limits) [[likely]] {
+      if (charge->as_written) [[unlikely]]
+        return peek_as_written(spaces, now, decisions);
       if (entry != nullptr && !charge->reset_first && entry->is_just(charge->limits_id))
           [[likely]] {
         cells = entry->cells();
@@ -100,7 +106,7 @@ struct PendingCharge {
   bool drops_fresh() const;
 
  private:
-  bool take_written_limits(const request::Spaces& spaces);
+  bool peek_as_written(const request::Spaces& spaces, base::Time now, limit::Decision* decision);
   [[gnu::always_inline]] void load(const request::Spaces& spaces, base::Time now,
                                    limit::State* state) {
     if (entry != nullptr && !charge->reset_first && entry->is_just(charge->limits_id)) [[likely]] {
@@ -131,6 +137,7 @@ struct PendingCharge {
   bool fits_in_force(base::Time now, limit::Decision* decisions);
   template <class Counter>
   bool ask(Counter& counter, base::Time now, limit::Wide ahead, limit::Decision* decisions);
+  void take_left_out(limit::Opened& counter, limit::LimitMask of, base::Time now) const;
   void deny_opened(const Cells& before, base::Time now, limit::Wide ahead,
                    limit::Decision* decisions, bool sparing);
   // Deducts `ahead` from what the decisions say remains.

@@ -106,7 +106,7 @@ struct Model {
       decisions.push_back(d);
     }
     if (allowed) {
-      after.take_left_out(limit::all_of(part.limits), part.cost, now);
+      after.take_left_out(limit::all_of(part.limits), now, [&](size_t) { return part.cost; });
       close(after, next);
       return true;
     }

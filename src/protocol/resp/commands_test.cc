@@ -180,12 +180,20 @@ TEST(SluiceCommands, PutAndReset) {
   EXPECT_EQ(world.numbers("SLUICE.RESET nothing=x"), "-NORULE no rule applies");
 }
 
-TEST(SluiceCommands, InlineLimitsAreOneCounterForKeyAndAlgorithms) {
+// The key names the counter: another list changes its limits as a reload does.
+TEST(SluiceCommands, InlineLimitsAreOneCounterForAKey) {
   World world;
   EXPECT_EQ(world.numbers("SLUICE.TAKE KEY k LIMIT 10 60 N 4"), "1 10 6 0 24000");
   EXPECT_EQ(world.numbers("SLUICE.TAKE KEY k LIMIT 5 60"), "1 5 0 0 60000") << "4 of 10 were used";
-  EXPECT_EQ(world.numbers("SLUICE.TAKE KEY k LIMIT 10 60 ALGORITHM fixed_window"),
-            "1 10 9 0 60000");
+  EXPECT_EQ(world.numbers("SLUICE.TAKE KEY k LIMIT 10 60 LIMIT 20 1h ALGORITHM fixed_window N 2"),
+            "1 10 3 0 42000")
+      << "5 of 10, and a window that begins";
+  EXPECT_EQ(world.numbers("SLUICE.TAKE KEY k LIMIT 20 1h ALGORITHM fixed_window N 8"),
+            "1 20 10 0 3600000");
+  EXPECT_EQ(world.numbers("SLUICE.PEEK KEY k LIMIT 20 1h ALGORITHM fixed_window LIMIT 10 60 N 0"),
+            "1 10 3 0 42000")
+      << "while another list is in force a limit is kept, and not charged";
+  EXPECT_EQ(world.numbers("EXISTS k"), "1");
   EXPECT_EQ(world.numbers("SLUICE.TAKE KEY j LIMIT 10 1s LIMIT 15 1h N 10"), "1 10 0 0 1000");
   now_us += second;
   EXPECT_EQ(world.numbers("SLUICE.TAKE KEY j LIMIT 10 1s LIMIT 15 1h N 10"),
@@ -306,9 +314,58 @@ TEST(SluiceCommands, AKeyThatComesTwiceIsChargedBothUnderOneListOfLimits) {
   const std::string three = "KEY s LIMIT 3 1h ";
   EXPECT_EQ(world.numbers("SLUICE.MTAKE 2 " + three + three + "N 2").substr(0, 1), "0") << "4 of 3";
   EXPECT_EQ(world.numbers("SLUICE.MTAKE 2 " + three + three).substr(0, 1), "1");
-  EXPECT_EQ(world.numbers("SLUICE.MTAKE 2 " + three + "KEY s LIMIT 4 1h"),
-            "-ERR a key comes twice, with different limits along for the same counter");
+  for (const char* other :
+       {"LIMIT 4 1h", "LIMIT 3 1h BURST 4", "LIMIT 3 1h OVER COUNT", "LIMIT 9 1s LIMIT 4 1h"})
+    EXPECT_EQ(world.numbers("SLUICE.MTAKE 2 " + three + "KEY s " + other),
+              "-ERR a key comes twice, with two different limits of one algorithm and window")
+        << other;
   EXPECT_EQ(world.numbers("SLUICE.MTAKE 2 " + three + "KEY s LIMIT 4 1h EACH").substr(0, 1), "1");
+}
+
+// Requests and tokens of one tenant: each part is charged to the limits that it brings.
+TEST(SluiceCommands, AKeyThatComesWithTwoListsIsOneCounterWithBoth) {
+  World world;
+  const std::string requests = "KEY t LIMIT 3 1h ALGORITHM fixed_window ";
+  const std::string tokens = "KEY t LIMIT 100 1m ALGORITHM fixed_window LIMIT 500 1d ";
+  const auto take = [&](const std::string& parts, const std::string& n) {
+    return world.numbers("SLUICE.MTAKE 2 " + parts + "N " + n);
+  };
+  EXPECT_EQ(take(requests + tokens, "2"), "1 1 3 1 0 3600000 1 100 98 0 60000");
+  EXPECT_EQ(take(tokens + requests, "2"), "0 1 100 98 0 60000 0 3 1 3600000 3600000")
+      << "nothing is charged";
+  EXPECT_EQ(world.numbers("SLUICE.MTAKE 3 " + tokens + requests + tokens + "N 1"),
+            "1 1 100 96 0 60000 1 3 0 0 3600000 1 100 96 0 60000");
+  EXPECT_EQ(world.numbers("EXISTS t"), "1");
+  EXPECT_EQ(world.numbers("SLUICE.PEEK " + tokens + "N 0"), "1 100 96 0 60000");
+  EXPECT_EQ(world.numbers("SLUICE.TAKE " + requests), "0 3 0 3600000 3600000");
+  EXPECT_EQ(world.numbers("SLUICE.TAKE " + tokens + "N 96"), "1 100 0 0 60000");
+  EXPECT_EQ(world.numbers("DEL t"), "1");
+  EXPECT_EQ(take(requests + tokens, "1"), "1 1 3 2 0 3600000 1 100 99 0 60000");
+}
+
+TEST(SluiceCommands, TwoListsWhereOneCounts) {
+  World world;
+  const std::string strict = "KEY t LIMIT 3 1h ALGORITHM fixed_window ";
+  const std::string counts = "KEY t LIMIT 3 1m ALGORITHM fixed_window OVER COUNT ";
+  const std::string both = "SLUICE.MTAKE 2 " + strict + counts;
+  EXPECT_EQ(world.numbers(both + "N 2"), "1 1 3 1 0 3600000 1 3 1 0 60000");
+  EXPECT_EQ(world.numbers(both + "N 2").substr(0, 1), "0");
+  EXPECT_EQ(world.numbers("SLUICE.PEEK " + strict + "N 0"), "1 3 1 0 3600000");
+  EXPECT_EQ(world.numbers("SLUICE.CHARGE " + counts + "N 0"), "0 3 0 60000 60000 1")
+      << "the one that counts has been charged the refused 2";
+}
+
+TEST(SluiceCommands, ListsOfOneKeyHaveABoundTogether) {
+  World world;
+  std::string nine = "SLUICE.MTAKE 9";
+  for (int i = 1; i <= 9; ++i) nine += " KEY t LIMIT 5 " + std::to_string(i) + "s";
+  EXPECT_EQ(world.numbers(nine).substr(0, 30), "-ERR a key comes several times");
+  const std::string logs =
+      "SLUICE.MTAKE 3 KEY t LIMIT 99 1s ALGORITHM sliding_log "
+      "KEY t LIMIT 99 2s ALGORITHM sliding_log "
+      "KEY t LIMIT 99 3s ALGORITHM sliding_log";
+  EXPECT_EQ(world.numbers(logs).substr(0, 30), "-ERR a key comes several times");
+  EXPECT_EQ(world.numbers("EXISTS t"), "0");
 }
 
 }  // namespace

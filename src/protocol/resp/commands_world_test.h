@@ -17,7 +17,6 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "engine/engine.h"
-#include "policy/inline_limits.h"
 #include "policy/read/native.h"
 #include "protocol/resp/dialect.h"
 #include "protocol/resp/session.h"
@@ -32,14 +31,9 @@ inline constexpr int64_t second = 1'000'000;
 
 inline int64_t now_us;  // the clock of the world; a test has one world at a time
 
-// A server of which a session sees only the lists of algorithms that requests brought.
 struct View final : request::ServerView {
-  explicit View(const policy::InlineLists& its_lists) : lists(its_lists) {}
   std::string_view version() const override { return "1.2.3"; }
   request::ServerFigures figures() const override { return {}; }
-  std::span<const std::vector<limit::Limit>> inline_lists() const override { return lists.all(); }
-
-  const policy::InlineLists& lists;
 };
 
 struct World {
@@ -67,11 +61,7 @@ struct World {
     add_throttle_rules(spaces, *rules, options);
     live = std::make_unique<live::Live>(live::LivePolicy{std::move(rules)});
     engine = std::make_unique<engine::Engine>(
-        engine::Engine::Deps{.store = store,
-                             .clock = clock,
-                             .live = *live,
-                             .spaces = &spaces,
-                             .inline_lists = &inline_lists},
+        engine::Engine::Deps{.store = store, .clock = clock, .live = *live, .spaces = &spaces},
         std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>()));
   }
 
@@ -109,8 +99,7 @@ struct World {
 
   size_t most_asked = 0;  // the most requests of one batch so far
   const RespOptions options;
-  policy::InlineLists inline_lists;
-  const View view{inline_lists};
+  const View view;
   protocol::Protocol protocol{};
   request::Spaces spaces;
   base::Clock clock{{[] { return now_us; }, [] { return now_us; }}};

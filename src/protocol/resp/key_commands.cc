@@ -1,11 +1,10 @@
 // DEL, UNLINK, EXISTS, TTL and PTTL. Their keys are those that clients named in throttling commands
 // and in commands with inline limits, as far as they have counters.
 #include <iterator>
-#include <span>
 #include <string>
-#include <vector>
 
-#include "base/bounds.h"
+#include "base/time.h"
+#include "limit/limit.h"
 #include "protocol/resp/command_table.h"
 #include "protocol/resp/dialect.h"
 #include "protocol/resp/session.h"
@@ -20,10 +19,8 @@ constexpr limit::Algorithm keyed[] = {limit::Algorithm::gcra_cell, limit::Algori
                                       limit::Algorithm::gcra_redis};
 
 // The most keys of one command, so that it occupies a worker for a few milliseconds at most. A key
-// takes up to 38 requests: for each algorithm and each list of inline limits a peek and, for DEL, a
-// put.
+// takes up to 8 requests: for each algorithm and for inline limits a peek and, for DEL, a put.
 constexpr size_t keys_per_command_max = 128;
-static_assert(2 * (std::size(keyed) + base::bounds::inline_lists_max) == 38);
 
 }  // namespace
 
@@ -33,8 +30,6 @@ void RespSession::look_at_keys(const CommandEntry& entry, Words keys) {
                         " keys");
   const bool deletes = entry.name == "del" || entry.name == "unlink";
   const uint32_t note = entry.name == "ttl" ? ttl : entry.name == "pttl" ? pttl : counters;
-  std::span<const std::vector<limit::Limit>> lists;
-  if (options_.inline_limits && peer_.server != nullptr) lists = peer_.server->inline_lists();
   const auto ask_for = [&](std::string_view key, size_t which, Verb verb, bool last) {
     requests_->open();
     // Applies to the counters of the key itself, whatever rules the policy has for such commands.
@@ -48,8 +43,9 @@ void RespSession::look_at_keys(const CommandEntry& entry, Words keys) {
       requests_->add(request::Entry{command_entry, command_of(keyed[which])});
       requests_->add(request::Entry{database_entry, database_text(facts_.database)});
     } else {
+      // Any limit will do: the counter is looked at and emptied whatever limits it has.
       requests_->add(request::Entry{command_entry, inline_command});
-      for (const limit::Limit& limit : lists[which - std::size(keyed)]) requests_->add(limit);
+      requests_->add(limit::Limit{limit::Algorithm::fixed_window, 1, base::seconds(1)});
       request.limits_inline = true;
       request.as_written = verb == Verb::peek;
     }
@@ -57,7 +53,7 @@ void RespSession::look_at_keys(const CommandEntry& entry, Words keys) {
     request.note = silent_ ? silent : note | (last ? 0u : gathered);
     requests_->commit(request);
   };
-  const size_t count = std::size(keyed) + lists.size();
+  const size_t count = std::size(keyed) + (options_.inline_limits ? 1 : 0);
   for (size_t i = 0; i < keys.size(); ++i) {
     for (size_t which = 0; which < count; ++which) {
       const bool last = i + 1 == keys.size() && which + 1 == count;

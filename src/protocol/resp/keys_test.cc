@@ -58,46 +58,23 @@ TEST(Keys, AFixedBucketExistsWhileItLacksUnits) {
   EXPECT_EQ(world.numbers("SLUICE.RESET " + bucket), "0");
   world.numbers("SLUICE.TAKE " + bucket);
   world.numbers("SLUICE.TAKE KEY x LIMIT 5 1m");
-  EXPECT_EQ(world.say("EXISTS x\nTTL x\nDEL x\nEXISTS x\n"), ":2\r\n:-1\r\n:2\r\n:0\r\n");
+  EXPECT_EQ(world.say("EXISTS x\nTTL x\nDEL x\nEXISTS x\n"), ":1\r\n:-1\r\n:1\r\n:0\r\n")
+      << "the bucket is left out, and a part of the counter";
 }
 
-// The SLUICE command for `key`, `count` times, each with another list of algorithms.
-std::string lists_of(const std::string& command, const std::string& key, size_t count) {
-  static constexpr const char* algorithms[] = {"aligned_window", "fixed_window", "sliding_log",
-                                               "token_bucket"};
-  std::string all;
-  for (size_t i = 0; i < count; ++i) {
-    all += command + " KEY " + key;
-    for (size_t at = 0, rest = i; at < 3; ++at, rest /= 4)
-      all += std::string(" LIMIT 5 1h ALGORITHM ") + algorithms[rest % 4];
-    all += '\n';
-  }
-  return all;
-}
-
-TEST(Keys, AreFoundWhateverOtherLimitsWerePeeked) {
+// Of limits that come with requests, whatever these are.
+TEST(Keys, AreCountersUnderAnyLimits) {
   World world;
   world.say("SLUICE.TAKE KEY u LIMIT 5 1h\n");
   for (const char* look : {"SLUICE.PEEK", "SLUICE.EXPLAIN", "SLUICE.PUT", "SLUICE.RESET"})
-    world.say(lists_of(look, "other", 40));
-  EXPECT_EQ(world.inline_lists.all().size(), 1u);
-  EXPECT_EQ(world.say("EXISTS u\nTTL u\nDEL u\nEXISTS u\n"), ":1\r\n:720\r\n:1\r\n:0\r\n");
+    world.say(look + std::string(" KEY other LIMIT 3 1m ALGORITHM sliding_log\n"));
+  EXPECT_EQ(world.say("EXISTS u other\nTTL u\n"), ":1\r\n:720\r\n");
+  world.say("SLUICE.TAKE KEY u LIMIT 3 1m ALGORITHM sliding_log LIMIT 1 1s\n");
+  EXPECT_EQ(world.say("EXISTS u\nTTL u\n"), ":1\r\n:720\r\n") << "the first limit is kept";
+  EXPECT_EQ(world.say("DEL u\nEXISTS u\nTTL u\n"), ":1\r\n:0\r\n:-2\r\n");
   EXPECT_EQ(world.numbers("SLUICE.TAKE KEY u LIMIT 5 1h"), "1 5 4 0 720000");
-}
-
-TEST(Keys, AreFoundByTheFirstListsThatWereCharged) {
-  World world;
-  constexpr size_t most = base::bounds::inline_lists_max;
-  world.say(lists_of("SLUICE.TAKE", "u", most + 5));
-  EXPECT_EQ(world.inline_lists.all().size(), most);
-  EXPECT_EQ(world.numbers("EXISTS u"), std::to_string(most));
-  EXPECT_EQ(world.numbers("DEL u"), std::to_string(most));
-  EXPECT_EQ(world.numbers("EXISTS u"), "0");
-  // The other counters can still be reset by commands with their lists of algorithms.
-  size_t left = 0;
-  const std::string resets = world.say(lists_of("SLUICE.RESET", "u", most + 5));
-  for (size_t at = resets.find(":1"); at != resets.npos; at = resets.find(":1", at + 1)) ++left;
-  EXPECT_EQ(left, 5u);
+  now_us += 720 * second;
+  EXPECT_EQ(world.say("EXISTS u\nTTL u\nDEL u\n"), ":0\r\n:-2\r\n:0\r\n");
 }
 
 TEST(Keys, AreBoundedInACommand) {

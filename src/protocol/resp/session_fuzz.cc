@@ -13,7 +13,6 @@
 
 #include "access/users.h"
 #include "base/bounds.h"
-#include "policy/inline_limits.h"
 #include "protocol/resp/session.h"
 #include "testing/random_cuts.h"
 
@@ -29,10 +28,6 @@ void require(bool holds) {
 struct Server final : request::ServerView {
   std::string_view version() const override { return "1.2.3"; }
   request::ServerFigures figures() const override { return {}; }
-  std::span<const std::vector<limit::Limit>> inline_lists() const override { return lists; }
-
-  const std::vector<std::vector<limit::Limit>> lists{
-      policy::limits_named("token_bucket"), policy::limits_named("fixed_window,sliding_log")};
 };
 
 // Makes verdicts that depend only on the request.
