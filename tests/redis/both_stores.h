@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <deque>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -49,9 +50,16 @@ inline std::vector<Limit> without_numbers(std::vector<Limit> limits) {
 struct Question {
   std::deque<std::string> keys;
   std::deque<std::vector<Limit>> limits;
+  std::deque<std::vector<int64_t>> costs;
   std::vector<Charge> charges;
   std::vector<Decision> decisions;
 
+  // The last charge has units of its own for each limit.
+  void charge_each(std::vector<int64_t> units) {
+    costs.push_back(std::move(units));
+    charges.back().costs = costs.back().data();
+    charges.back().cost = std::accumulate(costs.back().begin(), costs.back().end(), int64_t{0});
+  }
   void add(const request::Space& space, std::string key, std::vector<Limit> of,
            request::Spaces& spaces, Verb verb, int64_t cost) {
     keys.push_back(std::move(key));

@@ -36,9 +36,10 @@ Limit limit_of(Algorithm algorithm, int64_t quota, int64_t window_us = minute_us
 std::string words(const Question& q, int64_t now_us) {
   std::string text = "at " + std::to_string(now_us - start_us);
   for (const Charge& c : q.charges) {
-    text += " " + std::string(name_of(c.verb)) + " " + std::to_string(c.cost);
+    text += " " + std::string(name_of(c.verb)) + (c.as_written ? " as written" : "");
     for (size_t i = 0; i < c.limits.size(); ++i)
-      text += " " + std::string(name_of(c.limits[i].algorithm)) + " " +
+      text += " " + std::to_string(c.cost_of(i)) + " of " +
+              std::string(name_of(c.limits[i].algorithm)) + " " +
               std::to_string(c.limits[i].quota) + "/" + std::to_string(c.limits[i].window.us) +
               "/" + std::to_string(c.limits[i].burst) + (limit::has(c.counts, i) ? " counts" : "");
   }
@@ -49,7 +50,7 @@ std::string words(const Question& q, int64_t now_us) {
 void play(uint32_t seed, Weight least, int rounds, int64_t scale) {
   Both both;
   Dice dice(seed);
-  size_t owing = 0, refused = 0, left = 0, full = 0;
+  size_t owing = 0, refused = 0, left = 0, full = 0, lives = 0;
   const request::Space& space = *both.spaces.intern("u/", "/x");
   for (int round = 0; round < rounds; ++round) {
     const auto lists = limit::any_lists(dice, minute_us);
@@ -75,11 +76,24 @@ void play(uint32_t seed, Weight least, int rounds, int64_t scale) {
       if (verb == Verb::count)
         q.charges[0].counts =
             static_cast<limit::LimitMask>(1 + dice(limit::all_of(q.charges[0].limits)));
+      if ((verb == Verb::count || verb == Verb::charge) && dice(3) == 0) {
+        std::vector<int64_t> units;
+        for (size_t i = 0; i < list.size(); ++i) units.push_back(scale * dice(int64_t{4}));
+        q.charge_each(units);
+        if (dice(2) == 0) q.charges[0].counts = 0;
+      }
       if (verb == Verb::put && dice(3) == 0) q.charges[0].all = true;
+      if (verb == Verb::peek && dice(2) == 0) {
+        q = {};
+        q.add(space, std::to_string(round), {limit_of(Algorithm::fixed_window, 1)}, both.spaces,
+              verb, 0);
+        q.charges[0].as_written = true;
+      }
       told += words(q, now);
       ASSERT_EQ(both.ask(q, {now}, least), "") << "round " << round << "\n" << told;
       full += q.charges[0].dropped > 0 ? 1u : 0u;
       for (const Decision& d : q.decisions) owing += d.remaining < 0 ? 1u : 0u;
+      if (q.charges[0].as_written) lives += q.decisions[0].reset_after.us > 0 ? 1u : 0u;
       if (verb == Verb::take) refused += q.decisions[0].allowed ? 0u : 1u;
       left += both.client()({"GET", "p:u/" + std::to_string(round) + "/x"}).text.find('|') !=
               std::string::npos;
@@ -88,6 +102,7 @@ void play(uint32_t seed, Weight least, int rounds, int64_t scale) {
   EXPECT_GT(owing, static_cast<size_t>(rounds) * 10);
   EXPECT_GT(refused, static_cast<size_t>(rounds));
   EXPECT_GT(left, static_cast<size_t>(rounds));
+  EXPECT_GT(lives, static_cast<size_t>(rounds));
   EXPECT_EQ(full > 0, scale > INT32_MAX);
 }
 
@@ -242,6 +257,48 @@ TEST(DebtInRedis, ChargesThatBringDebtAreTakenBackExactly) {
     EXPECT_EQ(settled.decisions[0].remaining, before.remaining - more.charges[0].cost);
     redis.undo(more, settled.receipt, now);
     EXPECT_EQ(text_of(redis.settle(question(Verb::peek, 0), now).decisions[0]), text_of(before));
+  }
+}
+
+// Units of its own for each limit, and a list that has changed since.
+TEST(DebtInRedis, ChargesOfSeveralListsAreTakenBackExactly) {
+  Dice dice(8);
+  for (int round = 0; round < 300; ++round) {
+    SCOPED_TRACE(round);
+    Undoing redis;
+    request::Spaces spaces;
+    const request::Space& space = *spaces.intern("u/", "");
+    std::vector<Limit> list;
+    for (const Algorithm algorithm : counted)
+      if (dice(2) == 0) list.push_back(limit_of(algorithm, 10 + dice(int64_t{40})));
+    if (list.empty()) continue;
+    const auto question = [&](Verb verb, const std::vector<Limit>& of, int64_t most) {
+      Question q;
+      q.add(space, "k", of, spaces, verb, 0);
+      q.charges[0].counts = 0;
+      std::vector<int64_t> units;
+      for (size_t i = 0; i < of.size(); ++i) units.push_back(dice(most));
+      q.charge_each(units);
+      return q;
+    };
+    int64_t now = start_us + dice(minute_us);
+    for (int i = 0; i < 3; ++i, now += dice(int64_t{500}))
+      redis.settle(question(Verb::count, list, 3), now);
+    const auto peek = [&] { return redis.settle(question(Verb::peek, list, 1), now).decisions; };
+    const auto before = peek();
+    const Question more = question(dice(2) == 0 ? Verb::charge : Verb::count, list, 4);
+    const Undoing::Settled settled = redis.settle(more, now);
+    ASSERT_TRUE(settled.allowed);
+    const auto after = peek();
+    for (size_t i = 0; i < list.size(); ++i)
+      EXPECT_EQ(after[i].remaining, before[i].remaining - more.charges[0].cost_of(i));
+    if (dice(2) == 0) {
+      std::vector<Limit> turned(list.rbegin(), list.rend());
+      redis.settle(question(Verb::count, turned, 1), now);
+    }
+    redis.undo(more, settled.receipt, now);
+    const auto undone = peek();
+    for (size_t i = 0; i < list.size(); ++i) EXPECT_EQ(text_of(undone[i]), text_of(before[i]));
   }
 }
 

@@ -1,0 +1,123 @@
+// Charges that have units of their own for each limit of a counter (request::Charge::costs),
+// against a counter for each limit alone: what such a group grants, takes and reports must be the
+// same.
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "limit/left_out.h"
+#include "store/asking_test.h"
+#include "tests/support/dice.h"
+
+namespace sluice::store::tests {
+namespace {
+
+using sluice::tests::Dice;
+
+constexpr int64_t minute_us = 60'000'000;
+
+std::string text_of(const Decision& d) {
+  return std::string(d.allowed ? "yes" : "no") + " limit " + std::to_string(d.limit) + " left " +
+         std::to_string(d.remaining) + " reset " + std::to_string(d.reset_after.us) + " retry " +
+         std::to_string(d.retry_after.us);
+}
+
+std::vector<Limit> list_of(Dice& dice) {
+  std::vector<Limit> list;
+  const auto size = 1 + dice(4);
+  while (list.size() < static_cast<size_t>(size)) {
+    const Algorithm algorithm =
+        limit::left_out::algorithms[dice(limit::left_out::algorithms.size())];
+    Limit limit{algorithm, 1 + dice(int64_t{12}), {minute_us * (1 + dice(int64_t{3}))}};
+    if (algorithm == Algorithm::fixed_bucket) limit.window = {};
+    if (algorithm == Algorithm::fixed_bucket || algorithm == Algorithm::token_bucket)
+      limit.burst = limit.quota;
+    if (!limit::is_any_of_kind(list, limit)) list.push_back(limit);
+  }
+  return list;
+}
+
+struct Joint {
+  Verb verb;
+  std::vector<int64_t> costs;
+  limit::LimitMask counts = 0;
+  int64_t other = 0;  // units of a second counter in the same group; 0: there is none
+};
+
+// Both settle it; empty if they agree.
+std::string compare(World& joined, World& apart, const std::vector<Limit>& list, const Joint& what,
+                    base::Time now) {
+  const Part second{"second", what.other, {window(7, minute_us)}};
+  std::vector<Part> one{
+      {"k", std::accumulate(what.costs.begin(), what.costs.end(), int64_t{0}), list}};
+  std::vector<Part> each;
+  for (size_t i = 0; i < list.size(); ++i)
+    each.push_back({"k" + std::to_string(i), what.costs[i], {list[i]}});
+  if (what.other > 0) {
+    one.push_back(second);
+    each.push_back(second);
+  }
+  Asked a = joined.prepare(one, what.verb), b = apart.prepare(each, what.verb);
+  a.charges[0].costs = what.costs.data();
+  a.charges[0].counts = what.counts;
+  for (size_t i = 0; i < list.size(); ++i) b.charges[i].counts = limit::has(what.counts, i) ? 1 : 0;
+  if (what.other > 0 && what.verb == Verb::count)
+    a.charges[1].counts = b.charges[list.size()].counts = 0;
+  joined.apply(a, now);
+  apart.apply(b, now);
+  std::string wrong;
+  if (a.allowed() != b.allowed()) wrong += "allowed " + std::to_string(a.allowed()) + "; ";
+  for (size_t i = 0; i < a.decisions.size(); ++i)
+    if (text_of(a[i]) != text_of(b[i]))
+      wrong += std::to_string(i) + ": " + text_of(a[i]) + ", apart " + text_of(b[i]) + "; ";
+  return wrong;
+}
+
+TEST(JoinedLists, RandomGroupsMatchACounterForEachLimit) {
+  Dice dice(1);
+  size_t refused = 0, granted = 0, owing = 0;
+  for (int round = 0; round < 1'500; ++round) {
+    World joined, apart;
+    const auto list = list_of(dice);
+    base::Time now{1'800'000'000'000'000 + dice(minute_us)};
+    for (int step = 0; step < 25; ++step) {
+      if (dice(3) > 0) now.us += dice(minute_us / 3);
+      Joint what{dice(3) > 0 ? Verb::count : dice(2) == 0 ? Verb::charge : Verb::would_take, {}};
+      for (size_t i = 0; i < list.size(); ++i) what.costs.push_back(dice(int64_t{5}));
+      if (what.verb == Verb::count)
+        what.counts = static_cast<limit::LimitMask>(dice(int64_t{limit::all_of(list)} + 1));
+      if (dice(3) == 0) what.other = 1 + dice(int64_t{3});
+      ASSERT_EQ(compare(joined, apart, list, what, now), "")
+          << "round " << round << " step " << step;
+      const Asked look = joined.ask({{"k", 0, list}}, now, Verb::peek);
+      for (const Decision& d : look.decisions) owing += d.remaining < 0 ? 1u : 0u;
+      if (what.verb == Verb::count) ++(look[0].remaining > 0 ? granted : refused);
+    }
+  }
+  EXPECT_GT(granted, 1'000u);
+  EXPECT_GT(refused, 1'000u);
+  EXPECT_GT(owing, 1'000u);
+}
+
+// Two limits, all costs from 0 to 2 for each, three steps.
+TEST(JoinedLists, EveryShortSequenceMatches) {
+  const std::vector<Limit> list{window(3, minute_us), bucket(2, 2, minute_us)};
+  constexpr int each = 9;
+  for (int counts = 0; counts < 4; ++counts) {
+    for (int code = 0; code < each * each * each; ++code) {
+      World joined, apart;
+      for (int step = 0, rest = code; step < 3; ++step, rest /= each) {
+        Joint what{Verb::count, {rest % 3, rest % each / 3}};
+        what.counts = static_cast<limit::LimitMask>(counts);
+        ASSERT_EQ(
+            compare(joined, apart, list, what, {1'800'000'000'000'000 + step * minute_us / 4}), "")
+            << code << " step " << step;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sluice::store::tests
