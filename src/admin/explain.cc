@@ -9,6 +9,7 @@
 #include "admin/admin_json.h"
 #include "admin/counters.h"
 #include "base/bounds.h"
+#include "base/printable.h"
 #include "base/result.h"
 #include "base/units.h"
 #include "engine/verdict.h"
@@ -234,7 +235,7 @@ class Body {
 };
 
 Json to_json(const policy::RuleExplanation& e, const policy::Dialect& dialect,
-             const std::vector<ExplainedStep>& steps) {
+             const std::vector<ExplainedStep>& steps, const live::LivePolicy& policy) {
   Json json{{"dialect", dialect.name},
             {"rule", dialect.rule_name(*e.rule)},
             {"file", e.rule->file},
@@ -253,6 +254,9 @@ Json to_json(const policy::RuleExplanation& e, const policy::Dialect& dialect,
     if (e.mismatch->value) put_text(json["mismatch"], "value", "value_bytes", *e.mismatch->value);
   }
   if (!e.applies()) return json;
+  if (policy.fresh != nullptr)
+    for (const policy::FreshStart& one : *policy.fresh)
+      if (one.rule == e.rule) json["began_fresh"].push_back(base::printable(to_text(one)));
   const auto step = std::find_if(steps.begin(), steps.end(),
                                  [&](const ExplainedStep& one) { return one.rule == e.rule; });
   json["decisions"] = Json::array();
@@ -292,7 +296,8 @@ HttpResponse CounterRoutes::explain(const wire::HttpRequest& request) {
       *policy->rules, dialect, query->asked(), [&](policy::RuleExplanation&& e) {
         const bool told = e.applies() || !e.error.empty();
         if (items.is_full() || (!told && ++passed > listed_max)) return void(++unlisted);
-        if (!items.add(to_json(e, e.native ? policy::native_dialect : *dialect, query->steps())))
+        if (!items.add(
+                to_json(e, e.native ? policy::native_dialect : *dialect, query->steps(), *policy)))
           ++unlisted;
       });
   Json json{{"rules", items.take()}};

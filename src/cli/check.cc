@@ -4,6 +4,7 @@
 #include "config/screen_text.h"
 #include "config/settings.h"
 #include "live/live_policy.h"
+#include "policy/fresh_starts.h"
 
 namespace sluice::cli {
 namespace {
@@ -23,6 +24,9 @@ constexpr const char* footer_of_check =
     "on standard output, for a sluice.yaml with what requests are answered that no\n"
     "rule applies to, and which rules settle over several slots of a Redis Cluster.\n"
     "With --json all of it is there.\n"
+    "With --against also which counters begin fresh when FILE replaces OLD: those of\n"
+    "rules whose name or actor changes, and limits of another algorithm. Other\n"
+    "counters go on, with what was used.\n"
     "\n"
     "Environment: SLUICE_REDIS, SLUICE_REDIS_CLUSTER, as a server's.\n";
 
@@ -42,6 +46,9 @@ int check(const Words& words, config::CommandIo& io) {
                    "Check for a server with this option of `sluice serve`");
   add_setting_flag(arguments, server, {.flag = "--redis-cluster", .type = "HOST:PORT"},
                    "The same: which rules does this Redis Cluster refuse?");
+  std::optional<std::string> against;
+  arguments.add_option("--against", against,
+                       "Say which counters begin fresh when FILE replaces OLD, and why", "OLD");
   // A format may have a flag with the same name; then the option sets both.
   arguments.add_flag("--strict", "Fail on warnings as well");
   if (const auto status = arguments.parse(words, io)) return *status;
@@ -68,6 +75,18 @@ int check(const Words& words, config::CommandIo& io) {
     const size_t count = rules ? rules->written() : 0;
     const bool sound = rules != nullptr && (!strict || diagnostics.empty());
     all_sound = all_sound && sound;
+    std::vector<std::string> fresh;
+    if (rules && against) {
+      base::Diagnostics of_old;
+      const auto was = inspect(*against, kind, flags, spaces, of_old);
+      if (!was) {
+        tell(of_old, io);
+        return fail("nothing can be compared with " + *against, io);
+      }
+      size_t more = 0;
+      for (const policy::FreshStart& one : policy::fresh_starts(*was, *rules, SIZE_MAX, more))
+        fresh.push_back(to_text(one));
+    }
     if (json) {
       files.push_back({{"file", path},
                        {"ok", sound},
@@ -75,6 +94,7 @@ int check(const Words& words, config::CommandIo& io) {
                        {"diagnostics", admin::to_json(diagnostics)}});
       for (const auto& [protocol, answer] : unmatched) files.back()["unmatched"][protocol] = answer;
       if (!notes.empty()) files.back()["notes"] = notes;
+      if (against) files.back()["begins_fresh"] = fresh;
       admin::add_across_slots(across, files.back());
       continue;
     }
@@ -87,6 +107,9 @@ int check(const Words& words, config::CommandIo& io) {
       io.out << path << ": where no rule applies, " << protocol << ": " << answer << std::endl;
     for (const std::string& note : notes)
       io.out << path << ": " << config::on_screen(note) << std::endl;
+    for (const std::string& one : fresh)
+      io.out << path << ": " << config::on_screen(one) << std::endl;
+    if (fresh.empty() && against) io.out << path << ": no counter begins fresh" << std::endl;
     for (const std::string& names : across)
       io.out << path << ": settle slot by slot: " << config::on_screen(names) << std::endl;
   }

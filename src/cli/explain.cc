@@ -225,6 +225,9 @@ std::string rule_line(const Json& rule) {
   if (const std::string id = shown(rule, "override"); !id.empty()) text += " (override " + id + ")";
   if (const std::string counter = shown(rule, "counter"); !counter.empty())
     text += "\n  counter " + counter;
+  for (const Json& one : list_field(rule, "began_fresh"))
+    if (one.is_string())
+      text += "\n  by the last reload, " + config::on_screen(one.get<std::string>());
   if (const std::string actor = shown(rule, "actor"); !actor.empty()) text += "\n  actor " + actor;
   return text;
 }

@@ -200,6 +200,24 @@ CellCount carry_over_list(std::span<const State> cells, std::span<const Limit> f
   return CarriedList(cells, from, to, carry, now).write(next);
 }
 
+LimitMask fresh_after(std::span<const Limit> from, std::span<const Limit> to, CarryOver carry) {
+  constexpr Time now{1'000'000'000'000'000};  // any will do
+  std::array<State, counter_cells_max> was, next;
+  Opened used(from);
+  for (size_t i = 0; i < from.size(); ++i) {
+    int64_t charged = 0;
+    debt::charge(used.whole(i), from[i], units_max(from[i]), now, charged);
+  }
+  const size_t cells = used.close(was.data()).all;
+  const size_t count = carry_over_list({was.data(), cells}, from, to, carry, now, next.data()).all;
+  Opened is({next.data(), count}, to);
+  LimitMask fresh = 0;
+  for (size_t i = 0; i < to.size(); ++i)
+    if (has_counter(to[i].algorithm) && is_fresh({is.whole(i), debt::whole_cells(to[i])}, now))
+      fresh = static_cast<LimitMask>(fresh | 1u << i);
+  return fresh;
+}
+
 CellCount drop_fresh(std::span<const State> cells, std::span<const Limit> limits, Time now,
                      State* next) {
   Opened counter(cells, limits);

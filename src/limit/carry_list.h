@@ -39,6 +39,9 @@ namespace sluice::limit {
 CellCount carry_over_list(std::span<const State> cells, std::span<const Limit> from,
                           std::span<const Limit> to, CarryOver carry, Time now, State* next);
 
+// Which limits of the new list take nothing over from a counter whose limits are all used up.
+LimitMask fresh_after(std::span<const Limit> from, std::span<const Limit> to, CarryOver carry);
+
 // The same counter under the same limits, without the limits that are left out and fresh.
 CellCount drop_fresh(std::span<const State> cells, std::span<const Limit> limits, Time now,
                      State* next);

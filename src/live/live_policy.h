@@ -20,6 +20,7 @@
 
 #include "access/users.h"
 #include "base/diagnostic.h"
+#include "policy/fresh_starts.h"
 #include "policy/rule_set.h"
 #include "request/space.h"
 #include "store/catalog.h"
@@ -34,6 +35,8 @@ struct LivePolicy {
   std::shared_ptr<const std::vector<uint16_t>> names = {};
   std::shared_ptr<const access::Users> users = {};         // null: none
   std::shared_ptr<const base::Diagnostics> warnings = {};  // kept_warnings; null: none
+  // The first of those of the reload that made it (policy/fresh_starts.h); null: none.
+  std::shared_ptr<const std::vector<policy::FreshStart>> fresh = {};
   uint64_t epoch = 0;  // which one it is of those that were ever live; set by Live
 };
 

@@ -18,6 +18,7 @@
 #include <system_error>
 
 #include "base/background.h"
+#include "base/printable.h"
 #include "base/units.h"
 
 namespace sluice::live {
@@ -413,12 +414,20 @@ void Reloader::go_live(Loaded loaded, uint64_t answered, Cause cause) {
   files_ = std::move(loaded.files);
   interval_ = loaded.interval;
   tell(loaded.diagnostics);
+  size_t more = 0;
+  const auto fresh = std::make_shared<const std::vector<policy::FreshStart>>(
+      policy::fresh_starts(*live_->rules, *loaded.rules, told_max, more));
   const auto old =
       std::exchange(live_, std::make_shared<const LivePolicy>(LivePolicy{
                                loaded.rules, *loaded.hash, live_->generation + 1, loaded.names,
-                               loaded.users, kept_warnings(loaded.diagnostics)}));
+                               loaded.users, kept_warnings(loaded.diagnostics), fresh}));
   live_told_ = first_of(std::move(loaded.diagnostics));
   publish_(live_);
+  for (const policy::FreshStart& one : *fresh)
+    log_->info("generation {}: {}", live_->generation, base::printable(policy::to_text(one)));
+  if (more > 0)
+    log_->info("generation {}: {} more begin fresh; `sluice check --against` tells all",
+               live_->generation, more);
   log_change("policy reloaded", cause, terms_of(*old), terms_of(*live_));
   const auto begin = steady_clock::now();
   bool recorded = false;  // a caller that waits for it is not to wait for a stuck one
