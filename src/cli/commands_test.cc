@@ -552,6 +552,31 @@ TEST_F(Commands, LimitdctlReportsMissingArgumentsAsTheOriginal) {
   EXPECT_EQ(command({"limitdctl", "--nope"}), 1);
 }
 
+TEST_F(Commands, CheckSaysWhichCountersBeginFresh) {
+  const auto rule = [](const std::string& name, const std::string& limit) {
+    return "rules: [{ name: " + name + ", match: { path: /login }, actor: ip, limit: { quota: 5, " +
+           limit + " } }]\n";
+  };
+  const std::string old = file("old.yaml", rule("login", "window: 1m"));
+  const std::string same = file("same.yaml", rule("login", "window: 2m"));
+  EXPECT_EQ(command({"check", "--against", old, same}), 0) << err;
+  EXPECT_TRUE(said(out, same + ": no counter begins fresh\n")) << out;
+  const std::string named = file("named.yaml", rule("signin", "window: 1m"));
+  EXPECT_EQ(command({"check", "--against", old, named}), 0) << err;
+  EXPECT_TRUE(
+      said(out, named + ": rule `signin`: its counters begin fresh: its name was `login`\n"))
+      << out;
+  const std::string log = file("log.yaml", rule("login", "window: 1m, algorithm: sliding_log"));
+  EXPECT_EQ(command({"check", "--json", "--against", old, log}), 0) << err;
+  EXPECT_TRUE(said(out,
+                   "\"begins_fresh\": [\n        \"rule `login`, 5 per 1m (sliding_log): begins "
+                   "fresh: its algorithm was token_bucket\"\n"))
+      << out;
+  const std::string bad = file("bad.yaml", "rules: 3\n");
+  EXPECT_EQ(command({"check", "--against", bad, same}), 1);
+  EXPECT_TRUE(said(err, "error: nothing can be compared with " + bad)) << err;
+}
+
 TEST_F(Commands, ReportsFilesThatCannotBeRead) {
   std::filesystem::create_directory(folder_ + "/folder.ini");
   base::Diagnostics diagnostics;

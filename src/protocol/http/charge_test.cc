@@ -129,6 +129,41 @@ TEST(Charge, CountsAllOfSeveralSubjects) {
   EXPECT_EQ(left(world, by_key("k", 9)), 8);
 }
 
+// One counter with the limits of both lists: each part is charged to its own.
+TEST(Charge, CountsTheListsOfOneKeyApart) {
+  World world;
+  const std::string requests =
+      R"({"key": "t", "limits": [{"quota": 2, "window": "1h", "name": "requests"}])";
+  const std::string tokens =
+      R"({"key": "t", "limits": [{"quota": 1000, "window": "1d", "name": "tokens"}])";
+  const std::string both =
+      R"({"detail": true, "takes": [)" + requests + "}, " + tokens + R"(, "n": 700}]})";
+  HttpAnswer answer = ask(world, post("/v1/take", both));
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_TRUE(answer.tells(R"("remaining": 1, "retry_after": 0, "reset_after": 1800, "rule": )"
+                           R"("requests")"))
+      << answer.body;
+  EXPECT_TRUE(answer.tells(R"("limits": [{"name": "tokens", "allowed": true, "limit": 1000, )"
+                           R"("remaining": 300)"))
+      << answer.body;
+  EXPECT_EQ(answer.field("ratelimit-policy"), "\"requests\";q=2;w=3600, \"tokens\";q=1000;w=86400");
+  EXPECT_EQ(ask(world, post("/v1/take", both)).status, 429) << "nothing is charged";
+  EXPECT_EQ(left(world, requests + "}"), 1);
+  EXPECT_EQ(left(world, tokens + "}"), 300);
+  answer = charge(world, both);
+  EXPECT_TRUE(
+      answer.tells(R"({"charged": 1, "over": false, "limit": 2, "remaining": 0, "debt": 0)"))
+      << answer.body;
+  EXPECT_TRUE(
+      answer.tells(R"({"charged": 700, "over": true, "limit": 1000, "remaining": 0, "debt": 400)"))
+      << answer.body;
+  answer = ask(world, post("/v1/take", R"({"takes": [)" + requests +
+                                           R"(}, {"key": "t", "limits": )"
+                                           R"([{"quota": 3, "window": "1h"}]}]})"));
+  EXPECT_EQ(answer.status, 400);
+  EXPECT_TRUE(answer.tells("two different limits of one algorithm and window")) << answer.body;
+}
+
 TEST(Charge, CountsACounterTwiceThatIsNamedTwice) {
   World world;
   const HttpAnswer answer = charge(
