@@ -5,7 +5,9 @@
 
 - cost: processor time of the whole process for each reply; server and load on a processor each;
 - rate: decisions a second of `always`, and of the others, with the load on the same two processors;
-- late: the 99.9th percentile at half the rate that `always` sustains, there and with `none` at the same rate.
+- late: the 99.9th percentile at half the rate that `always` sustains, there and with `none` at the same rate;
+- snapshot: with --counters of them the 99.9th percentile of short runs during which a snapshot is written, and of others
+  between; and the anonymous memory beside that of `none` with the same counters.
 
 Exit status 1: a target was missed.
 """
@@ -18,27 +20,32 @@ import os
 import statistics
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from bench_common import BUILD, DIVVY_POLICY, SERVER_CORE, Server, load, serving
 
+PARTS = ("cost", "rate", "late", "snapshot")
 CONNECTIONS, DEPTH, KEYS = 50, 16, 100_000
 COST_MAX = 1.25  # the cost of `interval` divided by the cost of `none`
 RATE_MIN = 400_000
 LATE_US_MAX, LATE_RATIO_MAX = 2000.0, 2.0  # whichever is larger
+SNAPSHOT_US_MAX, SNAPSHOT_RATE, SNAPSHOT_RUNS = 2000.0, 50_000, 5
+ANONYMOUS_MIB_MAX = 16
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="What the durable store costs.")
-    parser.add_argument("parts", nargs="*", metavar="PART", help="of cost, rate, late; default all")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; default all")
     parser.add_argument("--seconds", type=int, default=int(os.environ.get("BENCH_DURABLE_SECONDS", "60")),
                         help="of a run, behind two to warm up; default %(default)s")
     parser.add_argument("--rounds", type=int, default=3, help="default %(default)s")
     parser.add_argument("--folder", default=str(BUILD), help="on the disk to measure; default %(default)s")
+    parser.add_argument("--counters", type=int, default=10_000_000, help="of snapshot; default %(default)s")
     options = parser.parse_args()
-    if set(options.parts) - {"cost", "rate", "late"}:
-        parser.error("parts are cost, rate and late")
+    if set(options.parts) - set(PARTS):
+        parser.error(f"parts are {', '.join(PARTS)}")
     return options
 
 
@@ -53,6 +60,15 @@ def sluice(folder: str, durability: str, core: str) -> Iterator[Server]:
             command += ["--data", str(Path(place) / "data"), "--durability", durability]
         with serving(command, core=core, PORT="0") as server:
             yield server
+
+
+def anonymous_mib(server: Server) -> float:
+    status = Path(f"/proc/{server.pid}/status").read_text(encoding="utf-8")
+    return int(status.split("RssAnon:")[1].split()[0]) / 1024
+
+
+def is_writing_snapshot(folder: str) -> bool:
+    return any(Path(folder).glob("durable-*/data/**/snapshot*.new"))
 
 
 class Bench:
@@ -100,19 +116,49 @@ class Bench:
             self.judge(f"late: at {sustained / 2:.0f} decisions/s the 99.9th percentile of {name} is {late[name]:.0f} us, "
                        f"of none {late['none']:.0f}; target {target:.0f}", late[name] <= target)
 
+    def snapshot(self) -> None:
+        count, folder = self.options.counters, self.options.folder
+        fill = {"conns": CONNECTIONS, "depth": DEPTH, "distinct": count}
+        with sluice(folder, "none", SERVER_CORE) as server:
+            load(server, "divvy", **fill)
+            table = anonymous_mib(server)
+        runs: dict[bool, list[float]] = {True: [], False: []}
+        beside = 0.0
+        with sluice(folder, "interval", SERVER_CORE) as server:
+            load(server, "divvy", **fill)
+            end = time.monotonic() + 600
+            while min(len(some) for some in runs.values()) < SNAPSHOT_RUNS and time.monotonic() < end:
+                writing = is_writing_snapshot(folder)
+                # All counters change, so that the log grows until a snapshot is due, or few.
+                keys = KEYS if writing or len(runs[False]) < SNAPSHOT_RUNS else count
+                rate = SNAPSHOT_RATE if keys == KEYS else 10 * SNAPSHOT_RATE
+                figures = load(server, "divvy", conns=CONNECTIONS, depth=1, keys=keys, secs=1, rate=rate)
+                beside = max(beside, anonymous_mib(server) - table)
+                if keys == KEYS and writing == is_writing_snapshot(folder):
+                    runs[writing].append(figures["p999_us"])
+        during, without = (statistics.median(runs[which] or [float("nan")]) for which in (True, False))
+        print(f"  snapshot: during {sorted(runs[True])}, without {sorted(runs[False])} us", flush=True)
+        self.judge(f"snapshot: {count} counters, the 99.9th percentile at {SNAPSHOT_RATE} decisions/s is {during:.0f} us "
+                   f"during one, {without:.0f} without; target {SNAPSHOT_US_MAX:.0f} more",
+                   during <= without + SNAPSHOT_US_MAX)
+        self.judge(f"snapshot: {beside:.0f} MiB of anonymous memory beside the {table:.0f} of the table; target "
+                   f"{ANONYMOUS_MIB_MAX}", beside <= ANONYMOUS_MIB_MAX)
+
 
 def main() -> int:
     options = arguments()
     busy = os.getloadavg()[0]
     if busy > 0.5:
         print(f"The load average is {busy:.1f}: what else runs here adds to all sides, and pulls the figures about.")
-    parts = options.parts or ["cost", "rate", "late"]
+    parts = options.parts or PARTS
     bench = Bench(options)
     if "cost" in parts:
         bench.cost()
     sustained = bench.rate() if "rate" in parts or "late" in parts else 0.0
     if "late" in parts:
         bench.late(sustained)
+    if "snapshot" in parts:
+        bench.snapshot()
     return 1 if bench.missed else 0
 
 
