@@ -33,7 +33,8 @@ class ServedLists {
 
   void start(const std::vector<std::string>& limits) {
     write(limits);
-    process_.emplace(Process::Options{.arguments = {"serve", "--config", file_}});
+    process_.emplace(
+        Process::Options{.arguments = {"serve", "--config", file_, "--admin", "127.0.0.1:0"}});
     port_ = await_listening(*process_, "divvy");
   }
   void reload(const std::vector<std::string>& limits) {
@@ -105,7 +106,7 @@ TEST(ListsOfLimits, GoOnAfterAReload) {
 }
 
 TEST(ListsOfLimits, AReloadAndExplainSayWhatBeginsFresh) {
-  ServedLists served("log: { level: info }\nadmin: { address: \"127.0.0.1:0\" }\n");
+  ServedLists served("log: { level: info }\n");
   served.start({ten_an_hour, each_minute});
   served.reload({ten_an_hour, two_hours});
   const std::string fresh = "rule `api`, 500 per 2h (fixed_window): begins fresh: it is new";
@@ -252,15 +253,14 @@ class RandomLists {
              kinds[kind] + " }";
     told_ += "\n" + std::to_string(&one - servers_.data()) + ": " + all + "\n";
     return one.folder.write("sluice.yaml",
-                            "listen: [{ protocol: divvy, address: \"127.0.0.1:0\" }]\nadmin: { "
-                            "address: \"127.0.0.1:0\" }\n" +
-                                store_ +
+                            "listen: [{ protocol: divvy, address: \"127.0.0.1:0\" }]\n" + store_ +
                                 "rules: [{ name: api, match: { tenant: \"*\" }, actor: tenant, "
                                 "limits: [" +
                                 all + "] }]\n");
   }
   void start(Server& one) {
-    one.process.emplace(Process::Options{.arguments = {"serve", "--config", write(one)}});
+    one.process.emplace(
+        Process::Options{.arguments = {"serve", "--config", write(one), "--admin", "127.0.0.1:0"}});
     one.port = await_listening(*one.process, "divvy");
     one.admin = await_listening(*one.process, "admin");
     one.generation = 1;
