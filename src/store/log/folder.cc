@@ -286,7 +286,7 @@ base::Done make_store(Files& files, const std::string& dir) {
   // The first log, which is empty.
   WrittenBlock block(BlockType::begin);
   block.body += text_of(FileBegin{.store = current.store, .previous = 0, .position = 0});
-  block.seal(1, 0);
+  block.seal(mark_of(current.store, 1), 0);
   if (base::Done done = write_whole(files, fresh, name_of(log_kind, 1), block.body); !done)
     return failed(done.problem());
   const Synced synced{current.store, 1, block.body.size()};

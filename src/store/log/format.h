@@ -42,10 +42,15 @@ inline constexpr size_t block_bytes_max = size_t{64} << 20;
 // What stands before a block's body, but for its checksum.
 struct BlockHead {
   uint32_t length = 0;  // of the body
-  uint64_t file = 0;    // the number of its file
+  uint64_t file = 0;    // mark_of its file
   uint64_t synced = 0;  // the position in the log up to which all was on the medium by then
   uint32_t type = 0;    // a BlockType, and more_follow
 };
+// What stands in each block of a file, so that nothing else is taken for one: neither a block of
+// another file, nor bytes of a key, as no client knows the store's id.
+inline uint64_t mark_of(uint64_t store, uint64_t file) {
+  return store + file;
+}
 // Writes block_head_bytes bytes, for a body in two parts.
 void put_head(char* to, const BlockHead& head, std::string_view body, std::string_view rest = {});
 // Of block_head_bytes bytes; `crc` is their checksum.

@@ -90,11 +90,11 @@ TEST(StoreFormat, TheExampleOfThePage) {
   writer.add({ip, limits, "10.0.0.7", {&cell, 1}, cell.fresh_at_us});
   writer.add({ip, limits, "10.0.0.8", {}, INT64_MAX});
   WrittenBlock block = writer.take();
-  block.seal(2, 52);
+  block.seal(mark_of(0x0123456789abcdef, 2), 52);
   EXPECT_EQ(hex(block.body) + hex(block.rest),
-            "470425a3"          // checksum
+            "ea572090"          // checksum
             "36000000"          // 54 bytes of body
-            "0200000000000000"  // of the file 2
+            "f1cdab8967452301"  // of the file 2 of the store 0123456789abcdef
             "3400000000000000"  // 52 bytes were synced
             "02000000"          // counters
             "c0064c18240a0600"  // base: 1,700,000,003,000,000

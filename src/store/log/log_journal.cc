@@ -152,7 +152,7 @@ base::Done LogJournal::begin_log() {
   const std::string path = log_of(options_.path, number);
   WrittenBlock block(BlockType::begin);
   block.body += text_of(FileBegin{.store = current_.store, .previous = log_, .position = end()});
-  block.seal(number, synced_);
+  block.seal(mark_of(current_.store, number), synced_);
   const std::string_view part = block.body;
   const int fd = files_.open(path, O_CREAT | O_EXCL | O_RDWR);
   bool done = fd >= 0 && files_.write(fd, {&part, 1}, 0);
@@ -219,7 +219,7 @@ base::Done LogJournal::append(std::span<WrittenBlock> blocks) {
     if (base::Done begun = begin_log(); !begun) return begun;
   std::vector<std::string_view> parts;
   for (WrittenBlock& block : blocks) {
-    block.seal(log_, synced_, &block != &blocks.back());
+    block.seal(mark_of(current_.store, log_), synced_, &block != &blocks.back());
     parts.insert(parts.end(), {block.body, block.rest});
   }
   if (options_.sync && bytes_ + bytes > reserved_) {

@@ -460,7 +460,7 @@ TEST_F(JournalTest, RefusesRecordsOfALaterVersion) {
   ASSERT_TRUE(open()) << problem;
   WrittenBlock later(static_cast<BlockType>(17));
   const uint64_t number = numbers_of(folder / "data", log_kind)->back();
-  later.seal(number, 0);
+  later.seal(mark_of(look(folder / "data").current.store, number), 0);
   std::ofstream(last_log(), std::ios::app | std::ios::binary) << later.body;
   EXPECT_FALSE(open());
   EXPECT_NE(problem.find("records of type 17, which this version does not know; sluice 0.1.0 or "
@@ -554,7 +554,7 @@ TEST_F(JournalTest, FilesOfAnotherStoreOrTimeAreDamage) {
   fs::rename(log, folder / "its");
   WrittenBlock begin(BlockType::begin);
   begin.body += text_of(FileBegin{.store = 1, .previous = number - 1, .position = 0});
-  begin.seal(number, 0);
+  begin.seal(mark_of(1, number), 0);
   std::ofstream(log, std::ios::binary) << begin.body;
   EXPECT_FALSE(open());
   EXPECT_NE(problem.find("is of another store"), std::string::npos) << problem;

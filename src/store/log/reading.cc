@@ -74,7 +74,7 @@ BlockFile::Read BlockFile::read(uint64_t at, Block& block, uint64_t stop) {
   if (!hold(at, block_head_bytes, bytes)) return error_ != 0 ? Read::failed : Read::unchecked;
   uint32_t crc = 0;
   const BlockHead head = head_of(bytes.data(), crc);
-  if (head.file != number_ || head.length > block_bytes_max ||
+  if (head.file != mark_ || head.length > block_bytes_max ||
       head.length > stop - at - block_head_bytes)
     return Read::unchecked;
   if (!hold(at, block_head_bytes + head.length, bytes))
@@ -90,12 +90,26 @@ BlockFile::Read BlockFile::read(uint64_t at, Block& block, uint64_t stop) {
   return Read::block;
 }
 
+BlockFile::Read BlockFile::read_begin(Block& block, FileBegin& begin) {
+  std::string_view bytes;
+  uint32_t crc = 0;
+  const uint64_t mark = mark_;
+  if (size_ >= block_head_bytes && hold(0, block_head_bytes, bytes))
+    mark_ = head_of(bytes.data(), crc).file;
+  Read its = read(0, block);
+  if (its == Read::block && block.type == BlockType::begin && parse_begin(block.body, begin) &&
+      mark_ == mark_of(begin.store, number_))
+    return its;
+  mark_ = mark;
+  return its == Read::failed ? its : Read::unchecked;
+}
+
 uint64_t BlockFile::find(uint64_t at, Block& block) {
   for (std::string_view bytes; at + block_head_bytes <= size_; ++at) {
     if (!hold(at, block_head_bytes, bytes)) break;
     uint32_t crc = 0;
     // Rarely more than a look at the number.
-    if (head_of(bytes.data(), crc).file == number_ && read(at, block) == Read::block) return at;
+    if (head_of(bytes.data(), crc).file == mark_ && read(at, block) == Read::block) return at;
   }
   return size_;
 }
@@ -105,7 +119,7 @@ bool BlockFile::is_complete(uint64_t at) {
   uint32_t crc = 0;
   if (at + block_head_bytes > size_ || !hold(at, block_head_bytes, bytes)) return false;
   const BlockHead head = head_of(bytes.data(), crc);
-  return head.file == number_ && head.length <= size_ - at - block_head_bytes;
+  return head.file == mark_ && head.length <= size_ - at - block_head_bytes;
 }
 
 bool BlockFile::has_only_zeros(uint64_t from) {
@@ -237,13 +251,12 @@ base::Problem unreadable(const BlockFile& file) {
 // The first block of a log. `begun`: it is there.
 base::Done open_log(Files& files, const std::string& dir, uint64_t number, Found& found,
                     bool& begun) {
-  found.file = std::make_unique<BlockFile>(files, log_of(dir, number), number);
+  found.file = std::make_unique<BlockFile>(files, log_of(dir, number), 0, number);
   Block block;
   if (found.file->open() != 0) return unreadable(*found.file);
-  const auto read = found.file->read(0, block);
+  const auto read = found.file->read_begin(block, found.begin);
   if (read == BlockFile::Read::failed) return unreadable(*found.file);
-  begun = read == BlockFile::Read::block && block.type == BlockType::begin &&
-          parse_begin(block.body, found.begin);
+  begun = read == BlockFile::Read::block;
   found.first = block.next;
   found.synced = block.synced;
   found.file->close();
@@ -264,6 +277,7 @@ base::Result<Logs> read_logs(Files& files, const std::string& dir, const Current
   if (*synced && (*synced)->store != current.store)
     return is_damaged("its file SYNCED is of another store");
   Logs logs;
+  logs.store = current.store;
   if (*synced) logs.synced = (*synced)->position;
   const uint64_t last_named = *synced ? (*synced)->log : current.log;
 
@@ -375,7 +389,7 @@ base::Result<Logs> read_logs(Files& files, const std::string& dir, const Current
 base::Done each_block(Files& files, const std::string& dir, const Logs& logs,
                       const VisitBlock& visit) {
   for (const Logs::Log& log : logs.all) {
-    BlockFile file(files, log_of(dir, log.number), log.number);
+    BlockFile file(files, log_of(dir, log.number), logs.store, log.number);
     if (file.open() != 0) return unreadable(file);
     Block block;
     for (uint64_t at = 0; at < log.bytes; at = block.next) {

@@ -41,8 +41,9 @@ class BlockFile {
     failed      // the disk: `error`
   };
 
-  BlockFile(Files& files, std::string path, uint64_t number)
-      : files_(files), path_(std::move(path)), number_(number) {}
+  // `store`: its id; any, if the first call is read_begin.
+  BlockFile(Files& files, std::string path, uint64_t store, uint64_t number)
+      : files_(files), path_(std::move(path)), number_(number), mark_(mark_of(store, number)) {}
   ~BlockFile() { close(); }
   BlockFile(const BlockFile&) = delete;
   BlockFile& operator=(const BlockFile&) = delete;
@@ -52,6 +53,8 @@ class BlockFile {
   void close();
   // The block at `at`; nothing behind `stop` counts.
   Read read(uint64_t at, Block& block, uint64_t stop = UINT64_MAX);
+  // The first block, which says of which store the file is.
+  Read read_begin(Block& block, FileBegin& begin);
   // Where the next block begins from `at` on, whatever lies before it; `size()`: there is none.
   uint64_t find(uint64_t at, Block& block);
   // Is there all of a block that begins at `at`, as its head says?
@@ -73,6 +76,7 @@ class BlockFile {
   Files& files_;
   const std::string path_;
   const uint64_t number_;
+  uint64_t mark_;
   int fd_ = -1, error_ = 0;
   uint64_t size_ = 0;
   size_t ahead_ = 0;
@@ -140,6 +144,7 @@ class BlockCounters {
 
 // The logs of a store, as far as they count.
 struct Logs {
+  uint64_t store = 0;  // of which they are
   struct Log {
     uint64_t number = 0;
     uint64_t position = 0;  // where its first byte stands

@@ -72,7 +72,7 @@ SnapshotWriter::~SnapshotWriter() {
 
 bool SnapshotWriter::write(WrittenBlock block) {
   if (error_ != 0) return false;
-  block.seal(number_, 0);
+  block.seal(mark_of(store_id_, number_), 0);
   const std::string_view parts[] = {block.body, block.rest};
   if (!files_.write(fd_, parts, at_)) {
     error_ = errno;
@@ -154,7 +154,7 @@ base::Done SnapshotWriter::finish(Current& current) {
   append_varint(block.body, spaces_count_);
   block.rest.swap(spaces_text_);
   const uint64_t directory = at_;
-  block.seal(number_, 0);
+  block.seal(mark_of(store_id_, number_), 0);
   uint32_t crc = 0;
   head_of(block.body.data(), crc);
   if (block.bytes() - block_head_bytes > block_bytes_max && error_ == 0) error_ = EFBIG;
@@ -179,15 +179,15 @@ base::Result<std::unique_ptr<SnapshotReader>> SnapshotReader::open(Files& files,
                                                                    const std::string& dir,
                                                                    const Current& current,
                                                                    Names& names) {
-  std::unique_ptr<SnapshotReader> reader(
-      new SnapshotReader(files, snapshot_of(dir, current.snapshot), current.snapshot, names));
+  std::unique_ptr<SnapshotReader> reader(new SnapshotReader(
+      files, snapshot_of(dir, current.snapshot), current.store, current.snapshot, names));
   if (base::Done read = reader->read_directory(dir, current); !read)
     return std::move(read).problem();
   return reader;
 }
 
 base::Done SnapshotReader::read_directory(const std::string& dir, const Current& current) {
-  BlockFile file(files_, path_, number_);
+  BlockFile file(files_, path_, store_, number_);
   const auto is_damaged = [&](uint64_t at, const std::string& what) {
     return base::Problem{damaged(dir, place_of(file, at) + " " + what)};
   };
@@ -197,10 +197,9 @@ base::Done SnapshotReader::read_directory(const std::string& dir, const Current&
     return base::Problem{with_errno(quoted(path_) + " cannot be read", error)};
   Block block;
   FileBegin begin;
-  auto read = file.read(0, block);
-  if (read == BlockFile::Read::block &&
-      !(block.type == BlockType::begin && parse_begin(block.body, begin) &&
-        begin.store == current.store))
+  auto read = file.read_begin(block, begin);
+  if (read == BlockFile::Read::unchecked ||
+      (read == BlockFile::Read::block && begin.store != current.store))
     return is_damaged(0, "does not begin as a snapshot of this store does");
   if (read == BlockFile::Read::block) read = file.read(current.directory, block);
   if (read == BlockFile::Read::failed)
@@ -212,7 +211,7 @@ base::Done SnapshotReader::read_directory(const std::string& dir, const Current&
   uint32_t crc = 0;
   put_head(head,
            {.length = static_cast<uint32_t>(block.body.size()),
-            .file = number_,
+            .file = mark_of(store_, number_),
             .type = static_cast<uint32_t>(BlockType::directory)},
            block.body);
   head_of(head, crc);
@@ -251,7 +250,7 @@ base::Done SnapshotReader::read_directory(const std::string& dir, const Current&
 }
 
 base::Done SnapshotReader::texts(const VisitText& visit) const {
-  BlockFile file(files_, path_, number_);
+  BlockFile file(files_, path_, store_, number_);
   const auto unreadable = [&](uint64_t at) {
     return base::Problem{place_of(file, at) + " cannot be read" +
                          (file.error() != 0 ? with_errno("", file.error()) : "")};
@@ -272,7 +271,7 @@ base::Done SnapshotReader::texts(const VisitText& visit) const {
 
 base::Done SnapshotReader::block(size_t number,
                                  const std::function<base::Done(BlockCounters&)>& visit) const {
-  BlockFile file(files_, path_, number_);
+  BlockFile file(files_, path_, store_, number_);
   const Place& place = blocks_[number];
   Block block;
   BlockCounters counters(names_);
@@ -295,7 +294,7 @@ Journal::Found SnapshotReader::find(const request::Space& space, std::string_vie
                                     base::Time now, const Visit& visit) const {
   using Found = Journal::Found;
   const uint64_t hash = hash_of(hash_of(space), base::digest(key));
-  BlockFile file(files_, path_, number_);
+  BlockFile file(files_, path_, store_, number_);
   bool opened = false;
   for (const uint32_t number : by_part_[hash >> shift_]) {
     const Place& place = blocks_[number];

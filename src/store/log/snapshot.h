@@ -94,13 +94,13 @@ class SnapshotReader {
     uint32_t part, count, length;  // length: of the body of the block of counters
   };
 
-  SnapshotReader(Files& files, std::string path, uint64_t number, Names& names)
-      : files_(files), path_(std::move(path)), number_(number), names_(names) {}
+  SnapshotReader(Files& files, std::string path, uint64_t store, uint64_t number, Names& names)
+      : files_(files), path_(std::move(path)), store_(store), number_(number), names_(names) {}
   base::Done read_directory(const std::string& dir, const Current& current);
 
   Files& files_;
   const std::string path_;
-  const uint64_t number_;
+  const uint64_t store_, number_;
   Names& names_;
   uint64_t counters_ = 0, bytes_ = 0;
   int shift_ = 63;

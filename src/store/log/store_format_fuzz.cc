@@ -82,7 +82,7 @@ class OneFile final : public Files {
 
 void file(std::string_view bytes) {
   OneFile files(bytes);
-  BlockFile read(files, "file", 2);
+  BlockFile read(files, "file", 0, 2);
   require(read.open(64) == 0);
   Block block;
   for (uint64_t at = 0; at < read.size();) {

@@ -230,7 +230,7 @@ base::Done rewrite(Source& source, request::Spaces& spaces, Current next, uint64
   next.log = log;
   WrittenBlock block(BlockType::begin);
   block.body += text_of(FileBegin{.store = next.store, .previous = 0, .position = position});
-  block.seal(log, position);
+  block.seal(mark_of(next.store, log), position);
   const std::string store = store_of(source.dir);
   const std::string name = fs::path(log_of(source.dir, log)).filename().string();
   if (base::Done done = write_whole(files, store, name, block.body); !done) return done;
@@ -263,7 +263,21 @@ struct DamagedSource final : Source {
         note(damages, quoted(snapshot_of(dir, its->snapshot)) +
                           " is missing: the counters that it had are lost");
     }
+    if (its) store = its->store;
+    for (size_t i = 0; store == 0 && i < snapshots.size(); ++i)
+      find_store(snapshot_of(dir, snapshots[i]), snapshots[i]);
+    for (size_t i = 0; store == 0 && i < logs.size(); ++i)
+      find_store(log_of(dir, logs[i]), logs[i]);
     told = &damages;
+  }
+
+  // Of which store a file is, as its first block says.
+  void find_store(const std::string& path, uint64_t number) {
+    BlockFile file(system_files(), path, 0, number);
+    Block block;
+    FileBegin begin;
+    if (file.open() == 0 && file.read_begin(block, begin) == BlockFile::Read::block)
+      store = begin.store;
   }
 
   base::Done each(size_t part, size_t, const VisitCounters& visit) override {
@@ -311,15 +325,15 @@ struct DamagedSource final : Source {
     return UINT64_MAX;
   }
   bool begin_of(uint64_t number, FileBegin& begin) {
-    BlockFile file(system_files(), log_of(dir, number), number);
+    BlockFile file(system_files(), log_of(dir, number), store, number);
     Block block;
-    return file.open() == 0 && file.read(0, block) == BlockFile::Read::block &&
-           block.type == BlockType::begin && parse_begin(block.body, begin);
+    return file.open() == 0 && file.read_begin(block, begin) == BlockFile::Read::block &&
+           begin.store == store;
   }
 
   base::Done good_of(const std::string& path, uint64_t number, uint64_t stop,
                      const std::function<base::Done(const BlockFile&, const Block&)>& visit) {
-    BlockFile file(system_files(), path, number);
+    BlockFile file(system_files(), path, store, number);
     if (const int error = file.open(); error != 0) {
       if (tells) note(*told, with_errno(quoted(path) + " cannot be read", error));
       return {};
@@ -345,6 +359,7 @@ struct DamagedSource final : Source {
     return {};
   }
 
+  uint64_t store = 0;  // its id
   std::vector<uint64_t> logs, snapshots;
   std::vector<std::string>* told = nullptr;
   bool tells = false;

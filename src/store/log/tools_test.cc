@@ -237,6 +237,36 @@ TEST_F(RepairTest, KeepsTheBlocksOfALogBeforeAndBehindTheDamage) {
   EXPECT_EQ(of_last_round(all), of_last_round(model));
 }
 
+// A client may choose a key as it likes, but does not know the store's id.
+TEST_F(RepairTest, TakesNoKeyForABlock) {
+  open();
+  const uint64_t next = numbers_of(folder.path(), log_kind)->back() + 1;
+  std::string key;
+  for (uint64_t number = 0; number <= next + 1; ++number) {
+    CountersWriter writer(spaces);
+    const State cell{now_us, 1};
+    writer.add({space, limits_id, "forged", {&cell, 1}, INT64_MAX});
+    WrittenBlock block = writer.take();
+    block.seal(number, 0);
+    key += block.body + block.rest;
+  }
+  {
+    auto journal = open();
+    add(*journal, "before", 3);
+    ASSERT_TRUE(succeeds(journal->commit(), problem)) << problem;
+    add(*journal, key, 3);
+    ASSERT_TRUE(succeeds(journal->commit(), problem)) << problem;
+  }
+  std::fstream file(log_of(folder.path(), next), std::ios::in | std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  const size_t at = bytes.find(key);
+  ASSERT_NE(at, std::string::npos);
+  turn_bit(log_of(folder.path(), next), at - 1);
+  const KeptByKey all = after_repair();
+  EXPECT_EQ(all.size(), 1u);
+  EXPECT_TRUE(all.contains({space, "before"}));
+}
+
 TEST_F(RepairTest, KeepsTheLogOfAStoreWithoutItsSnapshot) {
   fill();
   std::filesystem::remove(newest(snapshot_kind));

@@ -90,13 +90,13 @@ class Block(NamedTuple):
     end: int
 
 
-def block_at(data: bytes, at: int, number: int) -> Block | None:
-    """None: there is no block of that file."""
+def block_at(data: bytes, at: int, mark: int) -> Block | None:
+    """None: there is no block of the file with that mark, the store's id plus the file's number."""
     if at + HEAD.size > len(data):
         return None
     crc, length, file, synced, kind = HEAD.unpack_from(data, at)
     end = at + HEAD.size + length
-    if file != number or end > len(data) or crc32c(data[at + 4:end]) != crc:
+    if file != mark & 0xFFFFFFFFFFFFFFFF or end > len(data) or crc32c(data[at + 4:end]) != crc:
         return None
     return Block(kind & 0xFF, kind >= 256, synced, data[at + HEAD.size:end], end)
 
@@ -126,7 +126,7 @@ class Store:
         data = (self.folder / f"snapshot-{number:012}").read_bytes()
         at = count = 0
         while at < len(data):
-            block = block_at(data, at, number)
+            block = block_at(data, at, self.id + number)
             if block is None:
                 raise Damaged(f"snapshot at {at}")
             if at == 0 and Input(block.body).fixed64() != self.id:
@@ -153,7 +153,7 @@ class Store:
             if number != wanted:
                 continue
             data = (self.folder / f"log-{number:012}").read_bytes()
-            block = block_at(data, 0, number)
+            block = block_at(data, 0, self.id + number)
             if block is None:
                 wanted = number - 1
                 logs.clear()
@@ -173,7 +173,7 @@ class Store:
             stop = logs[i + 1][2] - position if i + 1 < len(logs) else len(data)
             whole: list[Block] = []
             while at < stop:
-                block = block_at(data[:stop], at, number)
+                block = block_at(data[:stop], at, self.id + number)
                 if block is None:
                     break
                 whole.append(block)
