@@ -432,11 +432,12 @@ for k = 1, #charges do
       local l, s = c.limits[i], c.states[i] or {}
       local ok, left, reset, retry, next, cut = F[l[1]](s, l[2], l[3], l[4], Z)
       if counted(l) then left = left_behind(left, c.ahead) end
-      d = {ok, left, reset, retry}
+      d = {ok, left, reset, retry, d[5]}
       c.next[i] = next
       if cut or #next ~= #s then c.changed = true end
     end
     out[#out + 1] = d[1] and '1' or '0'
+    if d[5] then out[#out + 1] = S(d[5]) end
     out[#out + 1] = S(d[2])
     out[#out + 1] = S(d[3])
     out[#out + 1] = S(d[4])
