@@ -220,7 +220,7 @@ void take_before(Counter& counter, const request::Charge& charge, base::Time now
     return evaluate_opened(0, now, ahead, decisions);
   }
   if (charge->verb == Verb::count)
-    return (ahead == 0 && charge->costs == nullptr && fits_in_force(now, decisions)) ||
+    return (ahead == 0 && fits_in_force(now, decisions)) ||
            evaluate_opened(0, now, ahead, decisions);
   InForce counter(next.data(), charge->limits);
   return ask(counter, now, ahead, decisions);
@@ -253,11 +253,24 @@ void take_before(Counter& counter, const request::Charge& charge, base::Time now
   return true;
 }
 
+// A take with units of its own for each limit.
+bool PendingCharge::take_each(base::Time now, Decision* decisions) {
+  bool allowed = true;
+  State* state = next.data();
+  for (size_t i = 0; i < charge->limits.size(); ++i) {
+    const Limit& limit = charge->limits[i];
+    decisions[i] = limit::decide(state, limit, charge->costs[i], now, state);
+    allowed &= decisions[i].allowed;
+    state += limit::cells(limit);
+  }
+  return allowed;
+}
+
 // Tries a count as a take. False: it does not fit, and `next` is as it was.
 bool PendingCharge::fits_in_force(base::Time now, Decision* decisions) {
   Cells before;
   std::copy_n(next.data(), cells, before.data());
-  if (take(now, decisions)) return true;
+  if (charge->costs == nullptr ? take(now, decisions) : take_each(now, decisions)) return true;
   std::copy_n(before.data(), cells, next.data());
   return false;
 }

@@ -134,6 +134,7 @@ struct PendingCharge {
   bool evaluate_kept(base::Time now, limit::Decision* decisions, bool take_nothing);
   bool charge_in_force(base::Time now, limit::Decision* decisions);
   bool evaluate_opened(size_t done, base::Time now, limit::Wide ahead, limit::Decision* decisions);
+  bool take_each(base::Time now, limit::Decision* decisions);
   bool fits_in_force(base::Time now, limit::Decision* decisions);
   template <class Counter>
   bool ask(Counter& counter, base::Time now, limit::Wide ahead, limit::Decision* decisions);
