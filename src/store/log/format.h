@@ -174,6 +174,10 @@ class CountersWriter {
  public:
   // `spaces` outlives it.
   explicit CountersWriter(const request::Spaces& spaces) : spaces_(&spaces) {}
+  // Has room for so many bytes of records, so that a block of a known size wastes none.
+  void reserve(size_t bytes) {
+    if (records_.size() < bytes) records_.resize(bytes);
+  }
   // A later state of the same counter counts for both.
   void add(const request::CounterRecord& record);
   size_t count() const { return count_; }

@@ -120,6 +120,7 @@ bool SnapshotWriter::add(const Record& record) {
   const uint64_t hash = hash_of(space_hashes_[space.id], base::digest(record.key));
   const size_t number = static_cast<size_t>(hash >> shift_);
   Part& part = parts_[number];
+  part.counters.reserve(part_bytes + part_spare);
   part.counters.add(record);
   const uint16_t end = end_of(hash);
   part.hashes.append(reinterpret_cast<const char*>(&end), sizeof end);

@@ -26,7 +26,7 @@ namespace sluice::disk {
 // One thread.
 class SnapshotWriter {
  public:
-  static constexpr size_t parts_max = 512, part_bytes = size_t{16} << 10;
+  static constexpr size_t parts_max = 512, part_bytes = size_t{8} << 10, part_spare = 512;
 
   // Of the store in `dir`. About so many counters are expected. `gently`: at most 64 MiB a second.
   SnapshotWriter(Files& files, const request::Spaces& spaces, const std::string& dir,
