@@ -6,8 +6,8 @@
 #   numbers as soname, and libNAME.a. ROOMS: folders of src/ whose sources (but for tests) are in it. SOURCES: further files,
 #   relative to the checkout. HEADERS: files of include/sluice/ that are installed with it. LINK: what it links, none of it
 #   named by the headers. REQUIRES: public libraries of ours that it links, by their NAMEs. NEEDS: pkg-config names of what the
-#   static library needs besides. LIBRARIES: the same without pkg-config, as for -l. INSTEAD_OF: the library that it contains, which no program
-#   may link beside it (an error of CMake). Targets NAME_shared and NAME_static; packages see sluice::NAME and sluice::NAME-static.
+#   static library needs besides. LIBRARIES: the same without pkg-config, as for -l. INSTEAD_OF: the library whose objects it contains, before it in the file, which
+#   no program may link beside it (an error of CMake). Targets NAME_shared and NAME_static; packages see sluice::NAME and sluice::NAME-static.
 # sluice_install_package(): installs the CMake package of all public libraries. Once, behind the last of them.
 #
 # What fails in such a library must not end the process that uses it: SLUICE_CHECK throws there (base/check.h), and the public
@@ -56,7 +56,11 @@ function(sluice_public_library name)
   # The standard library's templates are not a part of the interface, whatever their own visibility.
   set(map ${CMAKE_BINARY_DIR}/generated/${name}.map)
   file(CONFIGURE OUTPUT ${map} CONTENT "{ global: sluice_*; _ZN6sluice*; _ZNK6sluice*; _ZTIN6sluice*; _ZTSN6sluice*; _ZTVN6sluice*; local: *; };\n" @ONLY)
-  add_library(${name}_shared SHARED $<TARGET_OBJECTS:${name}_objects>)
+  set(objects $<TARGET_OBJECTS:${name}_objects>)
+  if(ARG_INSTEAD_OF)
+    list(APPEND objects $<TARGET_OBJECTS:${ARG_INSTEAD_OF}_objects>)
+  endif()
+  add_library(${name}_shared SHARED ${objects})
   target_link_libraries(${name}_shared PRIVATE ${ARG_LINK})
   foreach(other IN LISTS ARG_REQUIRES)
     target_link_libraries(${name}_shared PUBLIC ${other}_shared)
@@ -66,7 +70,7 @@ function(sluice_public_library name)
     target_link_options(${name}_shared PRIVATE LINKER:-z,defs)
   endif()
   set_target_properties(${name}_shared PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${SLUICE_SOVERSION})
-  add_library(${name}_static STATIC $<TARGET_OBJECTS:${name}_objects>)
+  add_library(${name}_static STATIC ${objects})
   target_link_libraries(${name}_static INTERFACE ${ARG_LINK})
   foreach(kind shared static)
     if(SLUICE_SANITIZE)  # no program of these builds links it: the rooms' tests have the same code
