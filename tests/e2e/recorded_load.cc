@@ -334,7 +334,13 @@ void Record::compare(Spoken spoken, const RecordedServer& server, std::string& t
     talker->send(requests);
     for (uint32_t i = first; i < end; ++i) {
       const auto reply = talker->read(i);
-      if (!reply) throw std::runtime_error("the connection ended");
+      if (!reply) {
+        const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(
+            steady_clock::now() - last_looked_);
+        complain(i, "no reply within " + std::to_string(waited.count()) +
+                        " ms; the server said: " + server.err());
+        return;
+      }
       Counter& c = all[i];
       const int64_t limit = limit_of(spoken, i);
       if (reply->answer == Answer::failed) complain(i, "it cannot be asked for");

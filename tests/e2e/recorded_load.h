@@ -54,6 +54,7 @@ class RecordedServer {
 
   uint16_t port(Spoken spoken) const { return ports_.at(spoken); }
   Process& process() { return *process_; }
+  std::string err() const { return process_->err(); }
   // Ends the server. Returns its exit status, -1 if it does not end in time.
   int kill() { return end(SIGKILL); }
   int stop() { return end(SIGTERM); }
