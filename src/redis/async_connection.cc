@@ -42,7 +42,9 @@ void* on_string(const redisReadTask* task, char* text, size_t size) {
   seen.text.assign(text, size);
   return made;
 }
-void* on_array(const redisReadTask* task, int) {
+// The size is an int in hiredis 0.14, and a size_t from 1.0 on.
+template <class Size>
+void* on_array(const redisReadTask* task, Size) {
   if (task->parent != nullptr) return made;
   seen.reply = Reply::text;
   seen.text.clear();
@@ -63,7 +65,16 @@ void* on_nil(const redisReadTask* task) {
 void on_free(void*) {}
 
 redisReplyObjectFunctions* functions() {
-  static redisReplyObjectFunctions all{on_string, on_array, on_integer, on_nil, on_free};
+  // By name, as hiredis 1.0 has more members. What is null does not come in RESP2.
+  static redisReplyObjectFunctions all = [] {
+    redisReplyObjectFunctions its{};
+    its.createString = on_string;
+    its.createArray = on_array;
+    its.createInteger = on_integer;
+    its.createNil = on_nil;
+    its.freeObject = on_free;
+    return its;
+  }();
   return &all;
 }
 
@@ -248,7 +259,7 @@ void AsyncConnection::greet() {
       sizes.push_back(word.size());
     }
     char* text = nullptr;
-    const int size =
+    const auto size =
         redisFormatCommandArgv(&text, static_cast<int>(at.size()), at.data(), sizes.data());
     if (size < 0) return;
     greeting_out_.append(text, static_cast<size_t>(size));
