@@ -25,8 +25,9 @@ constexpr const char* footer_of_check =
     "rule applies to, and which rules settle over several slots of a Redis Cluster.\n"
     "With --json all of it is there.\n"
     "With --against also which counters begin fresh when FILE replaces OLD: those of\n"
-    "rules whose name or actor changes, and limits of another algorithm. Other\n"
-    "counters go on, with what was used.\n"
+    "rules whose name or actor changes, or without a name their match; and limits that\n"
+    "are new, or of another algorithm, or mostly of another window. All others go on,\n"
+    "with what was used.\n"
     "\n"
     "Environment: SLUICE_REDIS, SLUICE_REDIS_CLUSTER, as a server's.\n";
 
@@ -83,6 +84,10 @@ int check(const Words& words, config::CommandIo& io) {
         tell(of_old, io);
         return fail("nothing can be compared with " + *against, io);
       }
+      if (policy::have_nothing_in_common(*was, *rules))
+        return fail("nothing can be compared with " + *against +
+                        ": its rules are of another kind than those of " + path,
+                    io);
       size_t more = 0;
       for (const policy::FreshStart& one : policy::fresh_starts(*was, *rules, SIZE_MAX, more))
         fresh.push_back(to_text(one));

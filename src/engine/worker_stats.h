@@ -248,7 +248,8 @@ inline void WorkerStats::say(protocol::Protocol protocol, uint16_t rule, RuleOut
 // answer.
 inline bool has_allowed(const policy::Plan& plan, const policy::Plan::RuleMatch& step) {
   const request::Group& group = plan.group(step);
-  if (group.allowed || group.charge_count == 1) [[likely]]
+  // What shows a part of a joined charge lies behind the group.
+  if (group.allowed || (group.charge_count == 1 && step.charge == group.charge_first)) [[likely]]
     return group.allowed;
   const auto decisions = plan.decisions(step);
   return std::all_of(decisions.begin(), decisions.end(),

@@ -98,6 +98,12 @@ class CarriedList {
       for (size_t i = 0; i < to_.size(); ++i)
         if (changes(i) && same_kind(one.limit, to_[i])) one.lent = true;
     }
+    if (carry_ != CarryOver::apart) lend();
+    for (Source& one : left_out_.each()) one.paired |= one.lent;
+  }
+
+  // Limits without a state of their kind go on with another one's.
+  void lend() {
     for (size_t i = 0; i < to_.size(); ++i) {
       if (was_[i] != nullptr) continue;
       lends_[i] = first(in_force_, [&](const Source& one) {
@@ -111,7 +117,6 @@ class CarriedList {
       lends_[i] = &one;
       one.lent = true;
     }
-    for (Source& one : left_out_.each()) one.paired |= one.lent;
   }
 
   bool changes(size_t i) const { return was_[i] == nullptr || was_[i]->limit != to_[i]; }
@@ -140,7 +145,7 @@ class CarriedList {
       }
       any = true;
     };
-    if (to.algorithm == Algorithm::token_bucket && carry_ == CarryOver::used && changes(i)) {
+    if (to.algorithm == Algorithm::token_bucket && carry_ != CarryOver::left && changes(i)) {
       any = remember(i, whole);
     } else {
       each_of_kind(i, go_on_with);

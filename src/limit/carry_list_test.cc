@@ -96,8 +96,9 @@ struct Counter {
       limit::put(next + at, limit, units, false, {now_us}, next + at);
       at += limit::cells(limit);
     }
-    change_left_out({next, count.all}, list,
-                    [&](Opened& counter) { counter.put_left_out(units, {now_us}); });
+    change_left_out({next, count.all}, list, [&](Opened& counter) {
+      counter.put_left_out(units, CarryOver::used, {now_us});
+    });
     store(list, next, count.all);
   }
   // Takes single units until one is refused.

@@ -68,7 +68,7 @@ inline WholeBucket carry_over_bucket(const State* whole, const Limit& from, cons
                                      CarryOver carry, Time now) {
   constexpr WholeBucket fresh{};
   const BucketParts was = parts_of(whole, from, now), is = parts_of(fresh.data(), to, now);
-  if (carry == CarryOver::used && from.algorithm == Algorithm::fixed_bucket &&
+  if (carry != CarryOver::left && from.algorithm == Algorithm::fixed_bucket &&
       to.algorithm == from.algorithm)
     return {fixed_bucket::state_of(static_cast<int64_t>(was.missing))};
   // Each product is below 2^126.
@@ -79,7 +79,7 @@ inline WholeBucket carry_over_bucket(const State* whole, const Limit& from, cons
     return down(parts) + (parts % was.unit * is.unit % was.unit != 0);
   };
   const Wide owed = up(std::max<Wide>(was.missing - was.capacity, 0));
-  const Wide missing = carry == CarryOver::used ? std::min(up(was.missing), is.capacity + owed)
+  const Wide missing = carry != CarryOver::left ? std::min(up(was.missing), is.capacity + owed)
                        : owed > 0
                            ? is.capacity + owed
                            : is.capacity - std::min(down(was.capacity - was.missing), is.capacity);

@@ -99,6 +99,10 @@ struct Outcome {
 enum class CarryOver : uint8_t {
   used,  // the units that are missing: a larger bucket has more left
   left,  // the units that are there, as many as fit: limitd's way
+  // The units that are missing, of limits of its own kind alone: lists that come with requests are
+  // not versions of one another, so that no limit goes on with another one, nor gets its units
+  // back.
+  apart,
 };
 
 // Limits that share one counter at most, and cells that they have together at most.

@@ -47,9 +47,10 @@ class Opened {
       }
     });
   }
-  void put_left_out(int64_t units, Time now) {
+  void put_left_out(int64_t units, CarryOver carry, Time now) {
     change_left_out([&](const Limit& limit, State* whole) {
-      if (left_out::is_memory(limit, limits_) || limit.algorithm == Algorithm::fixed_bucket)
+      if (left_out::is_memory(limit, limits_) ||
+          (limit.algorithm == Algorithm::fixed_bucket && carry != CarryOver::apart))
         debt::put(whole, limit, units, false, now);
     });
   }

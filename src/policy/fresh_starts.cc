@@ -4,6 +4,7 @@
 #include <span>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "base/background.h"
@@ -30,19 +31,19 @@ std::string words_for(const Limit& limit) {
 class Gone {
  public:
   Gone(const RuleSet& was, const RuleSet& is, const Dialect& dialect) : dialect_(dialect) {
-    std::unordered_map<const request::Space*, bool> there;
-    for (const Rule& rule : is.rules(&dialect)) there[rule.space] = true;
+    std::unordered_set<const request::Space*> there;
+    for (const Rule& rule : is.rules(&dialect)) there.insert(rule.space);
     for (const Rule& rule : was.rules(&dialect)) {
       base::yield_if_background();
       if (there.contains(rule.space)) continue;
       by_name_.emplace(dialect.rule_name(rule), &rule);
       by_pattern_.emplace(rule.pattern, &rule);
-      if (rule.name.empty()) unnamed_.push_back(&rule);
+      if (rule.name.empty()) unnamed_.emplace(likeness(rule), &rule);
     }
   }
 
   // Why the rule's counters have another name than before; empty: it is new.
-  std::string why(const Rule& rule) const {
+  std::string why(const Rule& rule) {
     if (const auto named = by_name_.find(dialect_.rule_name(rule)); named != by_name_.end()) {
       const Rule& other = *named->second;
       return other.actor != rule.actor ? "its actor was " + actor_of(other)
@@ -53,16 +54,22 @@ class Gone {
       const Rule& other = *like->second;
       return other.name.empty() ? "it had no name" : "its name was " + in_ticks(other.name);
     }
-    if (!rule.name.empty()) return {};
-    const auto other = std::ranges::find_if(unnamed_, [&](const Rule* one) {
-      return one->actor == rule.actor && one->limits == rule.limits;
-    });
-    return other == unnamed_.end()
-               ? std::string()
-               : "it has no name, and its match was " + in_ticks((*other)->pattern);
+    // Each of the old rules has become one at most.
+    const auto other = rule.name.empty() ? unnamed_.find(likeness(rule)) : unnamed_.end();
+    if (other == unnamed_.end()) return {};
+    const std::string pattern = other->second->pattern;
+    unnamed_.erase(other);
+    return "it has no name, and its match was " + in_ticks(pattern);
   }
 
  private:
+  // Of a rule without a name what stays when its match changes.
+  static std::string likeness(const Rule& rule) {
+    std::string text = actor_of(rule);
+    for (const Limit& limit : rule.limits)
+      text += " " + words_for(limit) + " " + std::to_string(limit.burst);
+    return text;
+  }
   static std::string actor_of(const Rule& rule) {
     std::string keys;
     for (const std::string& key : rule.actor) keys += (keys.empty() ? "" : ", ") + in_ticks(key);
@@ -71,7 +78,7 @@ class Gone {
 
   const Dialect& dialect_;
   std::unordered_map<std::string, const Rule*> by_name_, by_pattern_;
-  std::vector<const Rule*> unnamed_;
+  std::unordered_multimap<std::string, const Rule*> unnamed_;
 };
 
 std::string why_fresh(const Rule& was, const Rule& is, size_t i) {
@@ -104,7 +111,7 @@ std::vector<FreshStart> fresh_starts(const RuleSet& was, const RuleSet& is, size
     std::unordered_map<const request::Space*, const Rule*> before;
     for (const Rule& rule : was.rules(&dialect)) before.emplace(rule.space, &rule);
     if (before.empty()) continue;
-    const Gone gone(was, is, dialect);
+    Gone gone(was, is, dialect);
     for (const Rule& rule : list.rules()) {
       base::yield_if_background();
       if (rule.mode == Mode::off || rule.built_in || !limit::is_counted(rule.limits)) continue;
@@ -122,6 +129,14 @@ std::vector<FreshStart> fresh_starts(const RuleSet& was, const RuleSet& is, size
     }
   }
   return all;
+}
+
+bool have_nothing_in_common(const RuleSet& was, const RuleSet& is) {
+  return std::ranges::none_of(is.lists(), [&](const RuleSet::DialectRules& list) {
+    const auto in_file = [](const Rule& rule) { return !rule.built_in; };
+    return std::ranges::any_of(list.rules(), in_file) &&
+           std::ranges::any_of(was.rules(&list.dialect()), in_file);
+  });
 }
 
 std::string to_text(const FreshStart& one) {

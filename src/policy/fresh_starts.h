@@ -23,6 +23,9 @@ struct FreshStart {
 std::vector<FreshStart> fresh_starts(const RuleSet& was, const RuleSet& is, size_t most,
                                      size_t& more);
 
+// Has no dialect rules in both sets, so that nothing of one goes on in the other?
+bool have_nothing_in_common(const RuleSet& was, const RuleSet& is);
+
 // "rule `login`, 100 per 1m: its counters begin fresh: its name was `signin`".
 std::string to_text(const FreshStart& one);
 

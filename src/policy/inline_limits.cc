@@ -8,6 +8,12 @@
 
 namespace sluice::policy {
 
+request::SpaceRef inline_space(request::Spaces& spaces) {
+  request::Space like;
+  like.carry = limit::CarryOver::apart;
+  return spaces.hold(inline_prefix, "", like);
+}
+
 InlineLimits::InlineLimits(request::Spaces& spaces, size_t lists_max)
     : spaces_(spaces), lists_max_(lists_max) {}
 

@@ -20,6 +20,13 @@ namespace sluice::policy {
 // The beginning of the names of such counters; the key follows.
 inline constexpr std::string_view inline_prefix = "inline:";
 
+// For requests about the counter itself, whatever limits it has (Charge::as_written, or a put of
+// all).
+inline constexpr limit::Limit any_limit{limit::Algorithm::fixed_window, 1, {1'000'000}};
+
+// Their space, the same for all protocols.
+request::SpaceRef inline_space(request::Spaces& spaces);
+
 class InlineLimits {
  public:
   // `lists_max`: the most lists of limits that the process may know, with those of rules and

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <tuple>
 #include <utility>
 
 #include "base/background.h"
@@ -341,12 +342,44 @@ std::string_view Plan::join_list(uint32_t index, const Asked& asked, uint32_t& v
   return {};
 }
 
+// One list for the same limits, in whatever order the requests came.
+void Plan::sort_list(uint32_t index, std::span<View> views) {
+  request::Charge& joined = charges_[index];
+  const size_t count = joined.limits.size();
+  std::array<uint8_t, limit::slots_max> order{}, place{};
+  for (uint8_t i = 0; i < count; ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.begin() + count, [&](uint8_t a, uint8_t b) {
+    const auto key = [&](uint8_t i) {
+      const limit::Limit& limit = joined.limits[i];
+      return std::tuple(limit.algorithm, limit.window.us, limit.quota, limit.burst);
+    };
+    return key(a) < key(b);
+  });
+  const auto first =
+      std::ranges::find_if(views, [&](const View& view) { return view.joined == index; });
+  JoinedList& list = *lists_[first->list];
+  const JoinedList was = list;
+  limit::LimitMask counts = 0;
+  for (uint8_t i = 0; i < count; ++i) {
+    place[order[i]] = i;
+    list.limits[i] = was.limits[order[i]];
+    list.costs[i] = was.costs[order[i]];
+    if (limit::has(joined.counts, order[i]))
+      counts = static_cast<limit::LimitMask>(counts | 1u << i);
+  }
+  joined.counts = counts;
+  for (View& view : views)
+    if (view.joined == index)
+      for (uint8_t& at : view.at) at = place[at];
+}
+
 // Numbers the joined lists of the last group, and adds the charges that its requests see, those of
 // views_ from `first_view` on. False: there are too many lists.
 bool Plan::close_lists(size_t first_view, size_t first_step, InlineLimits* lists) {
   for (View& view : std::span(views_).subspan(first_view)) {
     request::Charge& joined = charges_[view.joined];
     if (view.its.decision_first == joined.decision_first) {  // the first of its views
+      sort_list(view.joined, std::span(views_).subspan(first_view));
       joined.limits_id = lists == nullptr ? 0 : lists->find(joined.limits);
       if (joined.limits_id == 0) return false;
       joined.decision_first = static_cast<uint32_t>(decisions_.size());
@@ -365,14 +398,14 @@ bool Plan::close_lists(size_t first_view, size_t first_step, InlineLimits* lists
 }
 
 // The charge that settles what `charge` shows.
-uint32_t Plan::joined_charge(uint32_t charge) const {
-  for (const View& view : views_)
+uint32_t Plan::joined_charge(const RequestPlan& part, uint32_t charge) const {
+  for (const View& view : std::span(views_).subspan(part.view_first, part.view_count))
     if (view.charge == charge) return view.joined;
   return charge;
 }
 
-void Plan::copy_views() {
-  for (const View& view : views_) {
+void Plan::copy_views(const RequestPlan& part) {
+  for (const View& view : std::span(views_).subspan(part.view_first, part.view_count)) {
     const request::Charge& joined = charges_[view.joined];
     if (joined.costs == nullptr) continue;
     request::Charge& its = charges_[view.charge];
@@ -422,13 +455,17 @@ void renew_follows(std::span<const request::Group> groups, std::span<request::Ch
 
 // Under an override a counter has one list for all requests, who then see its charge itself.
 void Plan::show_overridden() {
-  const auto show = [&](uint32_t& charge) {
-    const uint32_t joined = joined_charge(charge);
-    if (charges_[joined].costs == nullptr) charge = joined;
-  };
-  if (views_.empty()) return;
-  for (RuleMatch& step : steps_) show(step.charge);
-  for (uint32_t& charge : joint_order_) show(charge);
+  for (const RequestPlan& part : parts_) {
+    if (part.view_count == 0) continue;
+    const auto show = [&](uint32_t& charge) {
+      const uint32_t joined = joined_charge(part, charge);
+      if (charges_[joined].costs == nullptr) charge = joined;
+    };
+    for (RuleMatch& step : std::span(steps_).subspan(part.step_first, part.step_count))
+      show(step.charge);
+    for (uint32_t& charge : std::span(joint_order_).subspan(part.order_first, part.order_count))
+      show(charge);
+  }
 }
 
 size_t Plan::room_of(const request::Charge& charge) {
@@ -446,10 +483,10 @@ void Plan::override_from(size_t first, const Overrides& overrides, limit::Time n
   const RequestPlan* part = parts_.data();
   for (size_t i = first; i < steps_.size(); ++i) {
     RuleMatch& step = steps_[i];
-    request::Charge& charge = charges_[joined_charge(step.charge)];
-    Override::Terms terms;
     // Each request has a budget of its own.
     for (; i >= size_t{part->step_first} + part->step_count; ++part) match_steps = MatchSteps();
+    request::Charge& charge = charges_[joined_charge(*part, step.charge)];
+    Override::Terms terms;
     if (!overrides.find(step.rule->id, step.actor, now, terms, match_steps)) continue;
     step.override_id = terms.id;
     any = true;
@@ -695,6 +732,8 @@ void RuleSet::match_together(const Dialect* dialect, std::span<const Asked> requ
     part.groups_end = static_cast<uint32_t>(plan.groups_.size());
     part.error = error;
     part.enforced = error.empty() && ends[i] > (i == 0 ? 0 : ends[i - 1]);
+    part.view_first = static_cast<uint32_t>(first_view);
+    part.view_count = static_cast<uint32_t>(plan.views_.size() - first_view);
     part.order_first = static_cast<uint32_t>(plan.joint_order_.size());
     for (const auto& [step, its, view] : plan.joint_) {
       if (its != i) continue;

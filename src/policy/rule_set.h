@@ -161,7 +161,8 @@ class Plan {
   struct RequestPlan {
     uint32_t step_first = 0, step_count = 0, groups_end = 0;
     uint32_t order_first = 0, order_count = 0;
-    bool enforced = false;  // its last group is that of the enforced rules
+    uint32_t view_first = 0, view_count = 0;  // of a joint part: those of its group
+    bool enforced = false;                    // its last group is that of the enforced rules
     bool joint = false;
     std::string_view error{};
   };
@@ -212,7 +213,7 @@ class Plan {
   std::span<const limit::Decision> decisions(const RuleMatch& step) const;
   // To be called before the charges of a joint part are read: the store has settled them.
   void settled(const RequestPlan& part) {
-    if (part.joint && !views_.empty()) copy_views();
+    if (part.view_count > 0) copy_views(part);
   }
 
  private:
@@ -225,8 +226,10 @@ class Plan {
                                     uint32_t& charge, uint32_t& view);
   std::string_view join_list(uint32_t charge, const Asked& asked, uint32_t& view);
   bool close_lists(size_t first_view, size_t first_step, InlineLimits* lists);
-  void copy_views();
-  uint32_t joined_charge(uint32_t charge) const;
+  struct View;
+  void sort_list(uint32_t charge, std::span<View> views);
+  void copy_views(const RequestPlan& part);
+  uint32_t joined_charge(const RequestPlan& part, uint32_t charge) const;
   bool follows(const request::Charge& other, const Rule& rule, const Asked& asked) const;
   static size_t room_of(const request::Charge& charge);
   void override_from(size_t step, const Overrides& overrides, limit::Time now);
@@ -235,7 +238,7 @@ class Plan {
   std::vector<RequestPlan> parts_;
   std::vector<RuleMatch> steps_;
   std::vector<request::Group> groups_;
-  std::vector<request::Charge> charges_;
+  std::vector<request::Charge> charges_;  // those of the groups, and views_
   std::vector<limit::Decision> decisions_;
   base::Arena keys_;  // the texts of actors with several values
   struct Enforced {

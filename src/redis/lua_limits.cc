@@ -577,7 +577,7 @@ local function carry_list(was, left, to, carry)
       end
     end
   end
-  for i, l in ipairs(to) do
+  for i, l in ipairs(carry == 'a' and {} or to) do
     if not same[i] then
       lends[i] = first(was, function(one)
         return not one.paired and not one.lent and one.l[1] == l[1]
@@ -585,7 +585,7 @@ local function carry_list(was, left, to, carry)
       if lends[i] then lends[i].lent = true end
     end
   end
-  for i = 1, math.min(#to, #was) do
+  for i = 1, carry == 'a' and 0 or math.min(#to, #was) do
     local one = was[i]
     if not same[i] and not lends[i] and not one.paired and not one.lent then
       lends[i] = one
@@ -691,7 +691,7 @@ local function charge(s, l, cost)
 end
 -- The limits that are left out, after a put of `cost`, or after the limits in force for which
 -- takes(i) have taken it, or costs[i] of it.
-local function change_tail(tail, limits, cost, takes, costs)
+local function change_tail(tail, limits, cost, takes, costs, carry)
   local changed, _ = {}, nil
   for i, one in ipairs(tail) do
     local l, s, is_memory, taken = one.l, one.s, false, false
@@ -701,7 +701,7 @@ local function change_tail(tail, limits, cost, takes, costs)
         taken = taken or takes and takes(j) and j
       end
     end
-    if not takes and (is_memory or l[1] == 'b') then
+    if not takes and (is_memory or l[1] == 'b' and carry ~= 'a') then
       s = P[l[1]](s, cost, l[2], l[3], l[4])
     elseif taken then
       _, _, _, _, s = charge(s, l, costs and costs[taken] or cost)
@@ -790,7 +790,7 @@ end
 -- The group of a charge that counts is refused: only limits that count are charged; if the charge
 -- is spared, none is.
 local function deny_count(c, spared)
-  c.counts, c.tail_then = not spared, nil
+  c.counts, c.tail_then = not spared and find(c.over, '1', 1, true) ~= nil, nil
   for i = 1, #c.limits do
     local l, s = c.limits[i], c.states[i] or {}
     if spared or not is_over(c, i) then

@@ -19,7 +19,7 @@
 //            name      of the limits, with which a value begins: `s1;` and, for each limit, letter,
 //                      quota, window, burst; `s1;k` if the counter keeps its limits; `remaining`
 //                      or `tat` if other programs share the counter
-//            carry     u or l (limit::CarryOver::used, left); or the list of windows
+//            carry     u, l or a (limit::CarryOver::used, left, apart); or the list of windows
 //            count     the number of limits that follow
 //          If the name is `window`, the arguments of W.charge stand in place of the first four, and
 //          the last two are empty. Then for each limit:
@@ -393,7 +393,7 @@ else
     if #c.tail > 0 and (granted and c.verb == 't' or c.verb == 'g' or c.counts) then
       c.tail_then = change_tail(c.tail, c.limits, c.cost, c.verb ~= 'g' and function(i)
         return granted or is_over(c, i)
-      end, costs)
+      end, costs, c.carry)
     end
     if ahead > Z and c.verb ~= 'g' and c.verb ~= 'a' then
       for i = 1, n do

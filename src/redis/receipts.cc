@@ -87,7 +87,8 @@ uint64_t units_of(std::span<const Charge> charges, std::string_view receipt) {
 uint64_t most_units_of(std::span<const Charge> charges, bool refused) {
   uint64_t units = 0;
   for (const Charge& charge : charges)
-    if (request::may_bring_debt(charge.verb) || (charge.verb == Verb::take && !refused))
+    if (charge.verb == Verb::charge || (charge.verb == Verb::count && charge.counts != 0) ||
+        (!refused && (charge.verb == Verb::take || charge.verb == Verb::count)))
       units += static_cast<uint64_t>(charge.cost);
   return units;
 }

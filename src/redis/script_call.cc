@@ -176,6 +176,22 @@ void append_bulk(std::string& out, int64_t number) {
   append_bulk(out, to_text(number, room));
 }
 
+namespace {
+
+std::string_view carry_word(limit::CarryOver carry) {
+  switch (carry) {
+    case limit::CarryOver::used:
+      break;
+    case limit::CarryOver::left:
+      return "l";
+    case limit::CarryOver::apart:
+      return "a";
+  }
+  return "u";
+}
+
+}  // namespace
+
 void append_cost(std::string& out, const Charge& charge) {
   if (charge.costs == nullptr) return append_bulk(out, charge.cost);
   std::string costs;
@@ -454,7 +470,7 @@ void append_call(std::string& out, const ScriptCall& ask, const Script& script, 
     } else {
       const LimitText& text = texts.of(charge.limits, charge.limits_id);
       append_bulk(out, name_for(charge.space->encoding, text));
-      append_bulk(out, std::string_view(charge.space->carry == limit::CarryOver::left ? "l" : "u"));
+      append_bulk(out, carry_word(charge.space->carry));
       append_bulk(out, static_cast<int64_t>(text.count));
       if (!text.numbers_come_along)
         out += text.arguments;

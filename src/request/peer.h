@@ -4,15 +4,12 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "access/users.h"
 #include "base/clock.h"
 #include "base/time.h"
-#include "limit/limit.h"
 
 namespace sluice::request {
 

@@ -9,14 +9,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "admin/server_stats.h"
-#include "limit/limit.h"
 #include "metrics/page.h"
 #include "protocol/protocol.h"
 #include "request/peer.h"

@@ -347,7 +347,8 @@ bool PendingCharge::ask(Counter& counter, base::Time now, Wide ahead, Decision* 
   } else {
     allowed = ask(whole, now, ahead, decisions);
     if (charge->verb == Verb::put)
-      charge->all ? counter.forget_left_out() : counter.put_left_out(charge->cost, now);
+      charge->all ? counter.forget_left_out()
+                  : counter.put_left_out(charge->cost, charge->space->carry, now);
     else if (charge->verb != Verb::peek && allowed)
       take_left_out(counter, limit::all_of(charge->limits), now);
   }

@@ -171,7 +171,7 @@ struct Model {
     limit::Opened counter(before, part.limits);
     for (size_t i = 0; i < part.limits.size(); ++i)
       limit::debt::put(counter.whole(i), part.limits[i], part.cost, all, now);
-    all ? counter.forget_left_out() : counter.put_left_out(part.cost, now);
+    all ? counter.forget_left_out() : counter.put_left_out(part.cost, limit::CarryOver::used, now);
     close(counter, state);
     if (all && ahead(part.key, UINT64_MAX) == 0 && !is_waited_for(part.key)) {
       counters[part.key].there = false;

@@ -186,7 +186,7 @@ TEST_F(DataDirectory, AnEarlierFormatIsRefusedWithTheWayToBegin) {
   const std::string format = "sluice store 2, read by sluice 0.1.0 and later\n";
   fs::remove(data_ + "/sluice/CURRENT");
   write(data_ + "/sluice/FORMAT", format);
-  refuses({"has format 2, which no release has", "this program reads format 4",
+  refuses({"has format 2, which no release has", "this program reads format 5",
            "move `" + data_ + "/sluice` away to begin a new store, or name another directory"});
   EXPECT_EQ(text_of(data_ + "/sluice/FORMAT"), format);
 }
@@ -194,7 +194,7 @@ TEST_F(DataDirectory, AnEarlierFormatIsRefusedWithTheWayToBegin) {
 TEST_F(DataDirectory, ALaterFormatIsRefusedWithTheVersionThatReadsIt) {
   fill(3);
   write(data_ + "/sluice/CURRENT", "sluice store 9, read by sluice 7.8.9 and later\n");
-  refuses({"has format 9", "sluice 7.8.9 or later", "this program reads format 4"});
+  refuses({"has format 9", "sluice 7.8.9 or later", "this program reads format 5"});
   EXPECT_EQ(text_of(data_ + "/sluice/CURRENT"), "sluice store 9, read by sluice 7.8.9 and later\n");
 }
 

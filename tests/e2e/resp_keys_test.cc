@@ -123,23 +123,6 @@ TEST_P(RespKeys, ShowsAFixedBucket) {
   EXPECT_EQ(ask("EXISTS x"), "0");
 }
 
-// Whatever limits other keys were peeked at with.
-TEST_P(RespKeys, FindsCountersUnderAnyLimits) {
-  take("u", "LIMIT 5 1h");
-  for (int i = 0; i < 64; ++i) {
-    static constexpr const char* algorithms[] = {"aligned_window", "fixed_window", "sliding_window",
-                                                 "token_bucket"};
-    std::string limits;
-    for (int rest = i + 64; rest > 1; rest /= 4)
-      limits += std::string(" LIMIT 5 1h ALGORITHM ") + algorithms[rest % 4];
-    ask("SLUICE.PEEK KEY other" + limits);
-  }
-  EXPECT_EQ(ask("EXISTS u"), "1");
-  EXPECT_GT((*client_)({"TTL", "u"}).number, 0);
-  EXPECT_EQ(ask("DEL u"), "1");
-  EXPECT_EQ(take("u", "LIMIT 5 1h"), "[1, 5, 4, 0, 720000]");
-}
-
 // A rule of the policy that also applies to such a request has its own counter, which is not a key.
 TEST_P(RespKeys, AreNotTheCountersOfAPolicysRules) {
   for (const char* key : {"ruled1", "ruled2", "ruled3"})

@@ -46,7 +46,7 @@ void add_request_rules(request::Spaces& spaces, policy::RuleSet& rules,
   rule.actor = {std::string(key_entry)};
   rule.limits = {{limit::Algorithm::unlimited}};
   rule.limits_from = policy::LimitsFrom::request;
-  rule.intern(spaces, spaces.hold(policy::inline_prefix, "", request::Space()));
+  rule.intern(spaces, policy::inline_space(spaces));
   rules.add(dialect, std::move(rule));
   rule = make_rule(throttle_kind);
   rule.comment = "the limit that comes with each POST /throttle";

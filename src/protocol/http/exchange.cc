@@ -398,7 +398,9 @@ Exchange::Begun Exchange::ask_body(const ConnectionContext& around, uint32_t not
         break;
       case Action::reset:
         request.verb = Verb::peek;
+        request.as_written = subject.is_inline;
         ask_subject(body, subject, request, requests);
+        request.as_written = false;
         request.verb = Verb::put;
         request.all = true;
         break;
@@ -475,7 +477,9 @@ void Exchange::ask_subject(const TakeBody& body, const TakeSubject& subject,
     requests.add(request::Entry{kind_entry, inline_kind});
     requests.add(request::Entry{key_entry, hold(subject.key, requests)});
     size_t count = 0;
+    if (request.as_written) requests.add(policy::any_limit);
     for (const TakeBody::NamedLimit& one : body.limits_of(subject)) {
+      if (request.as_written) break;
       requests.add(one.limit);
       if (one.counts) request.counts = static_cast<limit::LimitMask>(request.counts | 1u << count);
       ++count;
@@ -563,8 +567,7 @@ Exchange::Begun Exchange::ask_health(uint32_t note, request::Requests& requests)
   requests.open();
   requests.add(request::Entry{kind_entry, inline_kind});
   requests.add(request::Entry{key_entry, {}});
-  requests.add(limit::Limit{
-      .algorithm = limit::Algorithm::fixed_window, .quota = 1, .window = base::seconds(1)});
+  requests.add(policy::any_limit);
   requests.commit({.verb = Verb::peek,
                    .limits_inline = true,
                    .scope = request::RuleScope::dialect,

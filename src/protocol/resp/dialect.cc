@@ -89,7 +89,7 @@ void add_throttle_rules(request::Spaces& spaces, policy::RuleSet& rules,
   rule.limits = {{limit::Algorithm::unlimited}};
   rule.limits_from = policy::LimitsFrom::request;
   rule.on_store_error = options.on_store_error;
-  rule.intern(spaces, spaces.hold(policy::inline_prefix, "", request::Space()));
+  rule.intern(spaces, policy::inline_space(spaces));
   rules.add(dialect, std::move(rule));
 }
 

@@ -3,8 +3,8 @@
 #include <iterator>
 #include <string>
 
-#include "base/time.h"
 #include "limit/limit.h"
+#include "policy/inline_limits.h"
 #include "protocol/resp/command_table.h"
 #include "protocol/resp/dialect.h"
 #include "protocol/resp/session.h"
@@ -43,9 +43,8 @@ void RespSession::look_at_keys(const CommandEntry& entry, Words keys) {
       requests_->add(request::Entry{command_entry, command_of(keyed[which])});
       requests_->add(request::Entry{database_entry, database_text(facts_.database)});
     } else {
-      // Any limit will do: the counter is looked at and emptied whatever limits it has.
       requests_->add(request::Entry{command_entry, inline_command});
-      requests_->add(limit::Limit{limit::Algorithm::fixed_window, 1, base::seconds(1)});
+      requests_->add(policy::any_limit);
       request.limits_inline = true;
       request.as_written = verb == Verb::peek;
     }

@@ -12,6 +12,7 @@
 #include "base/units.h"
 #include "limit/decide.h"
 #include "limit/limit.h"
+#include "policy/inline_limits.h"
 #include "protocol/resp/command_table.h"
 #include "protocol/resp/dialect.h"
 #include "protocol/resp/session.h"
@@ -435,7 +436,9 @@ void RespSession::sluice(Words words) {
       return commit_subject(sluice_.subjects[0],
                             {.verb = Verb::put, .all = sluice_.all, .note = left_and_limit});
     case SluiceVerb::reset:
-      commit_subject(sluice_.subjects[0], {.verb = Verb::peek, .note = counters | gathered});
+      commit_subject(sluice_.subjects[0], {.verb = Verb::peek,
+                                           .as_written = sluice_.subjects[0].is_inline,
+                                           .note = counters | gathered});
       return commit_subject(sluice_.subjects[0],
                             {.verb = Verb::put, .all = true, .note = counters});
     case SluiceVerb::explain:
@@ -481,9 +484,13 @@ void RespSession::commit_subject(const SluiceSubject& subject, request::Request 
   if (subject.is_inline) {
     requests_->add(request::Entry{command_entry, inline_command});
     requests_->add(request::Entry{key_entry, subject.key});
-    for (const limit::Limit& limit : sluice_.limits_of(subject)) requests_->add(limit);
     request.limits_inline = true;
-    request.counts = subject.counts;
+    if (request.as_written) {
+      requests_->add(policy::any_limit);
+    } else {
+      for (const limit::Limit& limit : sluice_.limits_of(subject)) requests_->add(limit);
+      request.counts = subject.counts;
+    }
   } else {
     for (const request::Entry& entry : sluice_.entries_of(subject)) requests_->add(entry);
   }

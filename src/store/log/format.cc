@@ -92,6 +92,14 @@ constexpr std::array stored_algorithms = {
     Algorithm::sliding_log,    Algorithm::fixed_bucket, Algorithm::gcra_cell,
     Algorithm::gcra_crab,      Algorithm::gcra_redis};
 
+// The same.
+constexpr std::array stored_carries = {limit::CarryOver::used, limit::CarryOver::left,
+                                       limit::CarryOver::apart};
+uint64_t stored_carry(limit::CarryOver carry) {
+  return static_cast<uint64_t>(std::find(stored_carries.begin(), stored_carries.end(), carry) -
+                               stored_carries.begin());
+}
+
 // As the algorithms take it for granted.
 bool is_usable(const Limit& limit) {
   if (!limit::has_counter(limit.algorithm)) return true;
@@ -325,7 +333,7 @@ bool CountersReader::read_state(StoredCounter& counter) {
 void append_space(std::string& out, const request::Space& space) {
   append_text(out, space.prefix);
   append_text(out, space.suffix);
-  append_varint(out, space.carry == limit::CarryOver::left ? 1 : 0);
+  append_varint(out, stored_carry(space.carry));
   append_varint(out, zigzag(space.keep_fresh_for.us));
   append_varint(out, space.windows.size());
   for (const limit::Duration window : space.windows) append_varint(out, zigzag(window.us));
@@ -335,10 +343,12 @@ bool parse_space(std::string_view bytes, request::Space& space) {
   Input input(bytes);
   uint64_t carry, windows;
   std::string_view prefix, suffix;
-  if (!input.text(prefix) || !input.text(suffix) || !input.varint(carry) || carry > 1) return false;
+  if (!input.text(prefix) || !input.text(suffix) || !input.varint(carry) ||
+      carry >= stored_carries.size())
+    return false;
   space.prefix = prefix;
   space.suffix = suffix;
-  space.carry = carry == 1 ? limit::CarryOver::left : limit::CarryOver::used;
+  space.carry = stored_carries[carry];
   if (!input.number(space.keep_fresh_for.us) || space.keep_fresh_for.us < 0) return false;
   if (!input.varint(windows) || windows > limit::slots_max) return false;
   space.windows.clear();

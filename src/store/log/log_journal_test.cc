@@ -444,7 +444,7 @@ TEST_F(JournalTest, RefusesOtherFormats) {
   };
   std::ofstream(file("sluice/CURRENT"))
       << "sluice store 9, read by sluice 3.14.0 and later\nid 5\n";
-  is_refused("has format 9, which sluice 3.14.0 or later reads; this program reads format 4");
+  is_refused("has format 9, which sluice 3.14.0 or later reads; this program reads format 5");
   std::ofstream(file("sluice/CURRENT")) << "?";
   is_refused("is damaged: its file CURRENT");
   fs::remove(file("sluice/CURRENT"));

@@ -268,6 +268,9 @@ struct DamagedSource final : Source {
       find_store(snapshot_of(dir, snapshots[i]), snapshots[i]);
     for (size_t i = 0; store == 0 && i < logs.size(); ++i)
       find_store(log_of(dir, logs[i]), logs[i]);
+    if (store == 0)
+      if (const auto synced = read_synced(system_files(), dir); synced && *synced)
+        store = (*synced)->store;
     told = &damages;
   }
 

@@ -112,7 +112,7 @@ class Store:
         body, _, crc = lines.rpartition(b"crc ")
         if crc32c(body) != int(crc, 16):
             raise Damaged("CURRENT does not check")
-        found = re.fullmatch(rb"sluice store 4, read by sluice (\S+) and later\nid ([0-9a-f]{16})\n"
+        found = re.fullmatch(rb"sluice store 5, read by sluice (\S+) and later\nid ([0-9a-f]{16})\n"
                              rb"snapshot (\d+) directory (\d+) crc ([0-9a-f]{8})\nlog (\d+)\n", body)
         if not found:
             raise Damaged("CURRENT is of another format")
