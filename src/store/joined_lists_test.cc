@@ -119,5 +119,55 @@ TEST(JoinedLists, EveryShortSequenceMatches) {
   }
 }
 
+// Lists that come with requests, in turns and in any order: each limit is charged by those requests
+// alone that bring it, and goes on with no other. So a counter for each limit is the same.
+TEST(ListsInTurns, RandomRequestsMatchACounterForEachLimit) {
+  Dice dice(2);
+  request::Space like;
+  like.carry = limit::CarryOver::apart;
+  size_t refused = 0, returned = 0;
+  for (int round = 0; round < 1'500; ++round) {
+    World one, apart;
+    one.space = one.spaces.intern("inline:", "", like);
+    std::vector<Limit> all;
+    for (const Algorithm algorithm : limit::left_out::algorithms) {
+      Limit limit{algorithm, 1 + dice(int64_t{9}), {minute_us * (1 + dice(int64_t{3}))}};
+      if (algorithm == Algorithm::fixed_bucket) limit.window = {};
+      if (algorithm == Algorithm::fixed_bucket || algorithm == Algorithm::token_bucket)
+        limit.burst = limit.quota;
+      if (algorithm != Algorithm::sliding_log || limit.quota < 8) all.push_back(limit);
+    }
+    base::Time now{1'800'000'000'000'000 + dice(minute_us)};
+    std::vector<bool> used(all.size());
+    for (int step = 0; step < 30; ++step) {
+      if (dice(3) > 0) now.us += dice(minute_us);
+      std::vector<size_t> chosen;
+      for (size_t i = 0; i < all.size(); ++i)
+        if (dice(3) == 0) chosen.insert(chosen.begin() + dice(std::ssize(chosen) + 1), i);
+      if (chosen.empty()) continue;
+      const Verb verbs[] = {Verb::take, Verb::take, Verb::put, Verb::peek, Verb::would_take};
+      const Verb verb = verbs[dice(std::size(verbs))];
+      const int64_t cost = dice(int64_t{4});
+      Part part{"k", cost, {}};
+      std::vector<Part> parts;
+      for (const size_t i : chosen) {
+        part.limits.push_back(all[i]);
+        parts.push_back({"k" + std::to_string(i), cost, {all[i]}});
+        returned += verb == Verb::put && used[i] ? 1u : 0u;
+        used[i] = used[i] || verb == Verb::take;
+      }
+      const Asked a = one.ask({part}, now, verb), b = apart.ask(parts, now, verb);
+      ASSERT_EQ(a.allowed(), b.allowed()) << "round " << round << " step " << step;
+      for (size_t i = 0; i < chosen.size(); ++i)
+        ASSERT_EQ(text_of(a[i]), text_of(b[i]))
+            << "round " << round << " step " << step << " " << name_of(verb) << " "
+            << name_of(part.limits[i].algorithm);
+      if (verb == Verb::take) refused += a.allowed() ? 0u : 1u;
+    }
+  }
+  EXPECT_GT(refused, 1'000u);
+  EXPECT_GT(returned, 1'000u);
+}
+
 }  // namespace
 }  // namespace sluice::store::tests

@@ -51,8 +51,12 @@ void play(uint32_t seed, Weight least, int rounds, int64_t scale) {
   Both both;
   Dice dice(seed);
   size_t owing = 0, refused = 0, left = 0, full = 0, lives = 0;
-  const request::Space& space = *both.spaces.intern("u/", "/x");
+  request::Space like;
+  like.carry = limit::CarryOver::apart;
+  const request::Space& versions = *both.spaces.intern("u/", "/x");
+  const request::Space& apart = *both.spaces.intern("v/", "/x", like);
   for (int round = 0; round < rounds; ++round) {
+    const request::Space& space = dice(3) == 0 ? apart : versions;
     const auto lists = limit::any_lists(dice, minute_us);
     both.sweeps = dice(2) == 0;
     const bool changes = both.sweeps && dice(3) > 0;
@@ -95,8 +99,8 @@ void play(uint32_t seed, Weight least, int rounds, int64_t scale) {
       for (const Decision& d : q.decisions) owing += d.remaining < 0 ? 1u : 0u;
       if (q.charges[0].as_written) lives += q.decisions[0].reset_after.us > 0 ? 1u : 0u;
       if (verb == Verb::take) refused += q.decisions[0].allowed ? 0u : 1u;
-      left += both.client()({"GET", "p:u/" + std::to_string(round) + "/x"}).text.find('|') !=
-              std::string::npos;
+      left += both.client()({"GET", "p:" + space.prefix + std::to_string(round) + "/x"})
+                  .text.find('|') != std::string::npos;
     }
   }
   EXPECT_GT(owing, static_cast<size_t>(rounds) * 10);
