@@ -188,6 +188,18 @@ std::string damaged(const std::string& dir, const std::string& what) {
          "start on a backup";
 }
 
+namespace {
+
+// Is its last line the checksum of those before it? So since format 4.
+bool checks_itself(const std::string& text) {
+  const size_t last = text.rfind("crc ");
+  uint32_t crc = 0;
+  return last != std::string::npos && std::sscanf(text.c_str() + last, "crc %" SCNx32, &crc) == 1 &&
+         crc == crc32c(0, std::string_view(text).substr(0, last));
+}
+
+}  // namespace
+
 Look look(const std::string& dir, Files& files) {
   if (!exists(store_of(dir))) return {};
   const auto is_damaged = [](std::string text) {
@@ -220,6 +232,8 @@ Look look(const std::string& dir, Files& files) {
     return is_foreign(std::to_string(format) + ", which sluice " + base::printable(reader, 32) +
                           " or later reads",
                       "use that version, or another directory");
+  if (format < format_number && !is_earlier && !checks_itself(*text))
+    return is_damaged(damaged(dir, "its file CURRENT is not as it was written"));
   if (format < format_number)
     return is_foreign(
         std::to_string(format) + ", which no release has",
