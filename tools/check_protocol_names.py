@@ -34,6 +34,7 @@ EXCEPTIONS: dict[str, str] = {
     "tools/bench_clients.py": "benchmarks name the protocols that they measure",
     "tools/bench_common.py": "benchmarks name the protocols that they measure",
     "tools/bench_durable.py": "benchmarks name the protocols that they measure",
+    "tools/bench_lists.py": "benchmarks name the protocols that they measure",
     "tools/bench_redis.py": "benchmarks name the protocols that they measure",
     "tools/bench_replies.py": "benchmarks name the protocols that they measure",
     "tools/bench_server.py": "benchmarks name the protocols that they measure",
