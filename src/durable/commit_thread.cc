@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <utility>
 
 #include "base/background.h"
@@ -160,11 +161,13 @@ Error DurableStore::fetch(const WaitingBatch& wanted) {
 
 // Loads all counters, so that afterwards none has to be fetched.
 void DurableStore::keep_scanning() {
-  setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), scanning_niceness);
+  // A server that is killed again and again before it has loaded all would never write a snapshot.
+  const bool hurries = journal_->is_late();
+  if (!hurries) setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), scanning_niceness);
   const auto began = steady_clock::now();
   uint64_t loaded = 0, nonsense = 0;
   for (;;) {
-    const Scan scanned = scan(loaded, nonsense);
+    const Scan scanned = scan(hurries, loaded, nonsense);
     if (scanned == Scan::stopped) return;
     unreadable_.store(scanned == Scan::failed);
     if (scanned == Scan::done) break;
@@ -196,8 +199,9 @@ void DurableStore::keep_scanning() {
              std::chrono::duration_cast<milliseconds>(steady_clock::now() - began).count());
 }
 
-DurableStore::Scan DurableStore::scan(uint64_t& loaded, uint64_t& nonsense) {
-  const base::Paced paced;
+DurableStore::Scan DurableStore::scan(bool hurries, uint64_t& loaded, uint64_t& nonsense) {
+  std::optional<base::Paced> paced;
+  if (!hurries) paced.emplace();
   uint64_t position = 0;
   bool no_memory = false;
   do {

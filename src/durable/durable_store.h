@@ -149,7 +149,7 @@ class DurableStore final : public store::Store,
   request::Error fetch(const WaitingBatch& wanted);
   void keep_scanning();
   enum class Scan { done, no_memory, failed, stopped };
-  Scan scan(uint64_t& loaded, uint64_t& nonsense);
+  Scan scan(bool hurries, uint64_t& loaded, uint64_t& nonsense);
   bool walk(const std::function<bool(const request::CounterRecord&)>& visit);
   bool rest(std::chrono::milliseconds time);
 

@@ -78,6 +78,9 @@ class Journal {
   // Commits it and begins another. After a failure it is not committed and kept; called again, it
   // is tried again, and goes through once the cause is gone.
   virtual base::Done commit() = 0;
+  // Is the log twice as long as it should be, so that loading and the snapshot must not yield to
+  // requests? At four times the length commits fail. Any thread.
+  virtual bool is_late() const { return false; }
   // A problem: nothing can be committed for now, as the disk is full or fails. It is tried again by
   // each call, and by each commit. The same thread.
   virtual base::Done try_to_write() { return {}; }

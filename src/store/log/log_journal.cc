@@ -294,6 +294,11 @@ base::Done LogJournal::commit() {
   return {};
 }
 
+bool LogJournal::is_late() const {
+  const std::lock_guard lock(mutex_);
+  return is_twice_due();
+}
+
 base::Done LogJournal::try_to_write() {
   const std::lock_guard lock(mutex_);
   if (begun_ && !broken_) return {};
@@ -429,11 +434,13 @@ void LogJournal::work() {
     if (stops_) return;
     sync_sealed(lock);
     if (!begins()) continue;
+    // It cannot be raised again later.
+    const bool gently = !is_twice_due();
     lock.unlock();
-    setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), snapshot_niceness);
-    base::Done written = [this]() -> base::Done {
+    if (gently) setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), snapshot_niceness);
+    base::Done written = [&]() -> base::Done {
       try {
-        return write_snapshot();
+        return write_snapshot(gently);
       } catch (const std::bad_alloc&) {
         return give_up(base::Problem{"memory for it ran out"});
       }
@@ -479,7 +486,7 @@ base::Done LogJournal::give_up(base::Done why) {
   return why;
 }
 
-base::Done LogJournal::write_snapshot() {
+base::Done LogJournal::write_snapshot(bool gently) {
   Table table;
   Current next;
   uint64_t first = 0, number = 0, counters_before = 0;
@@ -499,7 +506,8 @@ base::Done LogJournal::write_snapshot() {
     counters_before = log_counters_;
     writes_snapshot_ = true;
   }
-  SnapshotWriter writer(files_, spaces_, options_.path, next.store, number, table.counters(), true);
+  SnapshotWriter writer(files_, spaces_, options_.path, next.store, number, table.counters(),
+                        gently);
   // Nothing of this changes before the snapshot is whole, but for what later_ has.
   if (base::Done read = visit_texts(
           {}, [&](std::string_view name, std::string_view text) { writer.add_text(name, text); });

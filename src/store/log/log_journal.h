@@ -37,6 +37,7 @@ class LogJournal final : public Journal, public store::MetadataStore {
   void add(const Record& record) override;
   size_t pending() const override { return full_count_ + writer_.count(); }
   base::Done commit() override;
+  bool is_late() const override;
   base::Done try_to_write() override;
   uint64_t counters_in_log() const override { return found_.counters; }
   base::Done replay(const Visit& visit) const override;
@@ -61,12 +62,13 @@ class LogJournal final : public Journal, public store::MetadataStore {
   uint64_t log_bytes() const { return end() - first_position_; }
   uint64_t due_bytes() const;
   bool is_due() const;
+  bool is_twice_due() const { return log_bytes() > 2 * due_bytes(); }
   base::Done visit_texts(const Texts& later, const VisitText& visit) const;
   void start_thread();
   // The journal's thread.
   void work();
   void sync_sealed(std::unique_lock<std::mutex>& lock);
-  base::Done write_snapshot();
+  base::Done write_snapshot(bool gently);
   base::Done give_up(base::Done why);
   base::Done sync_logs(uint64_t first);
   base::Done sync_log(uint64_t number);

@@ -296,6 +296,30 @@ TEST_F(JournalTest, CommitsFailWhereTheLogGrowsWithoutASnapshot) {
   EXPECT_GT(journal->stats().failures, 0u);
 }
 
+// As where a server is killed again and again before it has loaded all.
+TEST_F(JournalTest, ALogThatIsTooLongIsLateUntilThereIsASnapshot) {
+  const LogSizes sizes{.log_bytes = 1 << 12, .logs = 100};
+  KeptByKey all;
+  bool late = false;
+  for (int life = 0; life < 100 && !late; ++life) {
+    auto journal = open(sizes);
+    ASSERT_TRUE(journal) << problem;
+    const std::string key = std::to_string(life) + std::string(150, 'k');
+    add(*journal, key, life);
+    all[{ip, key}] = kept(life);
+    commit(*journal);
+    late = journal->is_late();
+    EXPECT_EQ(late, journal->stats().log_bytes > 2 * sizes.log_bytes);
+  }
+  ASSERT_TRUE(late);
+  auto journal = open(sizes);
+  ASSERT_TRUE(journal) << problem;
+  EXPECT_TRUE(journal->is_late());
+  journal->all_is_loaded(table_of(all));
+  ASSERT_TRUE(wait_for_snapshots(*journal, 1));
+  EXPECT_FALSE(journal->is_late());
+}
+
 // A start needs a place in the table for each counter of the log.
 TEST_F(JournalTest, ASnapshotIsDueByCountersToo) {
   auto its_options = options();
