@@ -23,7 +23,7 @@ inline constexpr std::string_view inline_kind = "inline";
 inline constexpr std::string_view throttle_kind = "throttle", database_entry = "db";
 
 // Adds the rules for requests that bring their limits. Requests of other protocols with the same
-// key and the same algorithms use the same counters.
+// key use the same counters.
 void add_request_rules(request::Spaces& spaces, policy::RuleSet& rules, const HttpOptions& options);
 
 }  // namespace sluice::http
