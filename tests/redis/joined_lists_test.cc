@@ -49,13 +49,14 @@ class Server {
   }
 
  private:
-  // Of [allowed, limit, remaining, retry, reset] the first three.
+  // Of [allowed, limit, remaining, retry, reset, debt] all but the times.
   static std::string numbers(const RespValue& value) {
     if (value.list.empty()) return to_text(value);
-    const bool decision = value.list.size() == 5 && value.list[1].list.empty();
+    const bool decision =
+        (value.list.size() == 5 || value.list.size() == 6) && value.list[1].list.empty();
     std::string all = "[";
-    for (size_t i = 0; i < (decision ? 3 : value.list.size()); ++i)
-      all += (i > 0 ? " " : "") + numbers(value.list[i]);
+    for (size_t i = 0; i < value.list.size(); ++i)
+      if (!decision || (i != 3 && i != 4)) all += (i > 0 ? " " : "") + numbers(value.list[i]);
     return all + "]";
   }
 
