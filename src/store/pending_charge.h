@@ -52,8 +52,6 @@ struct PendingCharge {
   [[gnu::always_inline]] bool evaluate(const request::Spaces& spaces, base::Time now,
                                        limit::Wide ahead, limit::Decision* decisions) {
     if (!charge->keeps_limits) [[likely]] {
-      if (charge->as_written) [[unlikely]]
-        return peek_as_written(spaces, now, decisions);
       if (entry != nullptr && !charge->reset_first && entry->is_just(charge->limits_id))
           [[likely]] {
         cells = entry->cells();
@@ -63,6 +61,9 @@ struct PendingCharge {
         if (charge->verb == request::Verb::charge && ahead == 0)
           return charge_in_force(now, decisions);
       } else {
+        // Not in front, as each decision goes through this. Under these very limits any peek will
+        // do.
+        if (charge->as_written) return peek_as_written(spaces, now, decisions);
         load_rarely(spaces, now, next.data());
       }
     }
