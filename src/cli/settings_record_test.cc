@@ -62,12 +62,12 @@ class SettingsRecord : public CommandTest {
     return text;
   }
 
-  config::CommandIo io(std::ostream& out, std::ostream& err, const Json& its) {
+  config::CommandIo io(std::ostream& to, std::ostream& problems, const Json& its) {
     variables.clear();
     if (its.contains("variables"))
       variables = its["variables"].get<std::map<std::string, std::string>>();
-    return {out,
-            err,
+    return {to,
+            problems,
             false,
             false,
             [this](const char* name) -> std::optional<std::string> {
@@ -214,14 +214,14 @@ void each_entry(const config::Table& table,
 TEST_F(SettingsRecord, HasCasesOfEachSetting) {
   Json record;
   std::ifstream(tests::source_path("tests/config/settings.json")) >> record;
-  std::set<std::string> flags, variables;
+  std::set<std::string> flags, named;
   std::string files;
   for (const Json& its : record["cases"]) {
     files += " " + its.value("file", std::string());
     if (its.contains("words"))
       for (const auto& word : its["words"]) flags.insert(word.get<std::string>());
     if (its.contains("variables"))
-      for (const auto& [name, value] : its["variables"].items()) variables.insert(name);
+      for (const auto& [name, value] : its["variables"].items()) named.insert(name);
   }
   config::Config config;
   size_t keys = 0;
@@ -234,7 +234,7 @@ TEST_F(SettingsRecord, HasCasesOfEachSetting) {
       EXPECT_TRUE(flags.contains(std::string(entry.about.flag))) << entry.about.flag;
     }
     if (!entry.about.variable.empty()) {
-      EXPECT_TRUE(variables.contains(std::string(entry.about.variable))) << entry.about.variable;
+      EXPECT_TRUE(named.contains(std::string(entry.about.variable))) << entry.about.variable;
     }
   });
   EXPECT_GT(keys, 100u);
