@@ -476,13 +476,16 @@ void Exchange::ask_subject(const TakeBody& body, const TakeSubject& subject,
   if (subject.is_inline) {
     requests.add(request::Entry{kind_entry, inline_kind});
     requests.add(request::Entry{key_entry, hold(subject.key, requests)});
-    size_t count = 0;
-    if (request.as_written) requests.add(policy::any_limit);
-    for (const TakeBody::NamedLimit& one : body.limits_of(subject)) {
-      if (request.as_written) break;
-      requests.add(one.limit);
-      if (one.counts) request.counts = static_cast<limit::LimitMask>(request.counts | 1u << count);
-      ++count;
+    if (request.as_written) {
+      requests.add(policy::any_limit);
+    } else {
+      size_t count = 0;
+      for (const TakeBody::NamedLimit& one : body.limits_of(subject)) {
+        requests.add(one.limit);
+        if (one.counts)
+          request.counts = static_cast<limit::LimitMask>(request.counts | 1u << count);
+        ++count;
+      }
     }
     request.limits_inline = true;
   } else {

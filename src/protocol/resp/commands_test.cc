@@ -343,6 +343,16 @@ TEST(SluiceCommands, AKeyThatComesWithTwoListsIsOneCounterWithBoth) {
   EXPECT_EQ(take(requests + tokens, "1"), "1 1 3 2 0 3600000 1 100 99 0 60000");
 }
 
+// Whatever limits come along.
+TEST(SluiceCommands, AResetEmptiesAllThatAKeyHas) {
+  World world;
+  const std::string other = "KEY q LIMIT 20 1h ALGORITHM fixed_window";
+  EXPECT_EQ(world.numbers("SLUICE.TAKE KEY q LIMIT 10 60 N 4"), "1 10 6 0 24000");
+  EXPECT_EQ(world.numbers("SLUICE.RESET " + other), "1");
+  EXPECT_EQ(world.numbers("SLUICE.RESET " + other), "0");
+  EXPECT_EQ(world.numbers("SLUICE.PEEK KEY q LIMIT 10 60 N 0"), "1 10 10 0 0");
+}
+
 TEST(SluiceCommands, TwoListsWhereOneCounts) {
   World world;
   const std::string strict = "KEY t LIMIT 3 1h ALGORITHM fixed_window ";
