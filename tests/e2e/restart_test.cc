@@ -55,7 +55,9 @@ class HeldSocket {
 };
 
 constexpr const char* take =
-    R"({"key": "k", "limits": [{"algorithm": "fixed_bucket", "quota": 1000000}]})";
+    R"({"key": "k", "n": 1, "limits": [{"algorithm": "fixed_bucket", "quota": 1000000}]})";
+constexpr const char* look =
+    R"({"key": "k", "n": 0, "limits": [{"algorithm": "fixed_bucket", "quota": 1000000}]})";
 
 std::string request(bool stays) {
   const std::string body = take;
@@ -124,7 +126,7 @@ class Restart : public testing::Test {
   }
   uint64_t counted() const {
     const HttpAnswer answer =
-        http(http_.port(), "POST", "/v1/peek", take, "Content-Type: application/json\r\n");
+        http(http_.port(), "POST", "/v1/peek", look, "Content-Type: application/json\r\n");
     return 1'000'000 - Json::parse(answer.body).at("remaining").get<uint64_t>();
   }
 

@@ -167,11 +167,9 @@ TEST_F(Static, TrustsTheAuthoritiesWhereDistributionsKeepThem) {
 
 // A root with what a module needs to be loaded, and the module at `at`.
 void set_trap(const BareRoot& root, const std::string& at) {
-  for (const std::string& file :
-       {std::string(modules) + "/libc.so.6", std::string("/lib64/ld-linux-x86-64.so.2")}) {
-    root.make(fs::path(file).parent_path(), 0755);
-    fs::copy_file(file, root.path() + file);
-  }
+  root.make(modules, 0755);
+  for (const std::string file : {"/libc.so.6", "/ld-linux-x86-64.so.2"})
+    fs::copy_file(modules + file, root.path() + modules + file);
   for (const char* folder : {"/etc", "/etc/ssl", "/usr/lib/ssl"}) root.make(folder, 0755);
   fs::copy_file(SLUICE_TRAP, root.path() + at);
 }
