@@ -28,8 +28,8 @@ BINARY = os.environ.get("SLUICE_BINARY") or str(ROOT / "build/release/sluice")
 SECONDS_MAX = 60  # for one command, and until a server listens
 STARTS_MAX = 5  # how often a server is started while other processes take its ports
 
-PORT = re.compile(r"\b(3000|8000|8080|8081|8321|8322|8380|8390|9000|9231|6379|6380)\b")
-ASK_PORTS = {"http": 8390, "divvy": 8321, "droplet": 3000, "resp": 6380, "envoy": 8081}  # the default ports of `sluice ask`
+PORT = re.compile(r"\b(3000|8000|8080|8081|8321|8322|8380|8390|9000|9231|6379|6380|6381)\b")
+ASK_PORTS = {"http": 8390, "divvy": 8321, "limitd": 9231, "droplet": 3000, "resp": 6380, "envoy": 8081}  # the default ports of `sluice ask`
 FILE = re.compile(r".*`([\w/]+\.\w+)`:")
 
 VARYING = (
@@ -41,6 +41,9 @@ VARYING = (
     (r"(?m)^(up +)[\dhmsdu]+$", r"\1(time)"),
     (r"(?m)^(OK (?:true|false) -?\d+) \d+$", r"\1 (time)"),
     (r"[\d-]{10}T[\d:.]+Z", "(moment)"),
+    (r'("durationUntilReset": ?)"\d+s"', r"\1(time)"),
+    (r"(?m)_\d{10}$", "_(window)"),  # the start of a window in a key of Envoy's
+    (r"(?m)(^|\s)sluice \d+\.\d+\.\d+(?= at )", r"\1sluice (version)"),
     (r"(?im)^date: .*", "date: (moment)"),
 )
 
@@ -127,6 +130,11 @@ class Manual:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(self.here(self.files[name]), encoding="utf-8")
 
+    @staticmethod
+    def decides(text: str, log: Path) -> bool:
+        """A server whose line or files name a Redis listens at once, and decides when it has a connection."""
+        return not re.search(r"REDIS_|--redis|redis:", text) or ": connected" in log.read_text(encoding="utf-8", errors="replace")
+
     def serve(self, line: str) -> None:
         named = [name for name in self.files if name in line]
         text = "\n".join([line, *(self.files[name] for name in named)])
@@ -142,7 +150,7 @@ class Manual:
                                           env=self.environment(), stdin=subprocess.DEVNULL, stdout=said, stderr=said)
             end = time.monotonic() + SECONDS_MAX
             while server.poll() is None and time.monotonic() < end:
-                if all(listens(int(self.ports[port])) for port in new) and server.poll() is None:
+                if all(listens(int(self.ports[port])) for port in new) and server.poll() is None and self.decides(text, log):
                     self.servers.append(server)
                     return
                 time.sleep(0.01)
