@@ -46,6 +46,9 @@ TYPED = {
     ("README.md", "Run it"): Test(f"{DOCS}/readme_test.py", "## Run it"),
     ("README.md", "Allow and refuse"): Test(f"{DOCS}/readme_test.py", "## Allow and refuse"),
     ("docs/first-limit.md", ""): Test(f"{DOCS}/first_limit_test.py", "docs/first-limit.md"),
+    ("docs/install.md", "Verify"): Test(f"{DOCS}/install_test.py", "## Verify"),
+    ("docs/install.md", "The program"): Test(f"{DOCS}/install_test.py", "## The program"),
+    ("docs/upgrade.md", ""): Test(f"{DOCS}/upgrade_test.py", 'Manual(self, "docs/upgrade.md")'),
     ("docs/migrate/divvy.md", ""): MIGRATE,
     ("docs/migrate/limitd.md", ""): MIGRATE,
     ("docs/migrate/droplet.md", ""): MIGRATE,
@@ -102,14 +105,33 @@ def service(name: str, file: str, text: str) -> dict[tuple[str, str], Excepted]:
     return {(page, line): why for line, why in lines.items()}
 
 
+# Of a release: by the command's first word, or by its section of docs/install.md, the part of deploy/smoke that tries it.
+PARTS = {"docker": "image", "podman": "image", "dpkg": "deb", "The tarball": "tarball", "The image": "image",
+         "The library for Python": "wheel"}
+
+
+def release(page: str) -> dict[tuple[str, str], Excepted]:
+    """The exceptions on a page that says how to run a release."""
+    parts = {command.line: PARTS.get(command.line.split()[0]) or PARTS.get(command.section) for command in commands_of(page)}
+    return {(page, line): Excepted("needs a release, and root or a daemon", Test("deploy/smoke", f"def {part}("))
+            for line, part in parts.items() if part}
+
+
 def exceptions() -> dict[tuple[str, str], Excepted]:
     """By page and command."""
     whole = Excepted("builds and tests the whole checkout", Test("scripts/bare_debian", "make test"))
     measures = Excepted("measures for many minutes", Test("tools/run_tests.py", "`make bench` runs them"))
-    found = {
+    installs = Excepted("installs under /usr/local", Test("tests/client/package.sh", "cmake --install"))
+    systemd = Excepted("needs systemd; the test makes and passes the sockets as it does", Test("tests/e2e/restart_test.cc", "class HeldSocket"))
+    found = release("README.md") | release("docs/install.md") | {
+        ("docs/install.md", "make install"): installs,
+        ("docs/install.md", "sluice check /etc/sluice/sluice.yaml"):
+            Excepted("the file of the package", Test("deploy/smoke", "def deb(")),
+        ("docs/install.md", "systemctl daemon-reload && systemctl enable --now sluice"): systemd,
+        ("docs/install.md", "systemctl stop sluice && systemctl enable --now sluice.socket sluice"): systemd,
         ("README.md", "make run"): whole,
         ("README.md", "make test"): whole,
-        ("docs/client.md", "make install"): Excepted("installs under /usr/local", Test("tests/client/package.sh", "cmake --install")),
+        ("docs/client.md", "make install"): installs,
         ("docs/commands.md", "sluice man check | man -l -"):
             Excepted("opens a pager", Test("src/cli/definitions_test.cc", '"man"')),
         ("docs/performance.md", "make bench"): measures,

@@ -116,6 +116,7 @@ class Manual:
 
     def as_on_the_page(self, text: str) -> str:
         back = {own: page for page, own in self.ports.items()}
+        text = text.replace(str(self.folder), "/srv")  # where the page's reader is
         return re.sub(r"\b\d{4,5}\b", lambda port: back.get(port[0], port[0]), text)
 
     def environment(self, asks: bool = False) -> dict[str, str]:
