@@ -24,7 +24,7 @@ class ReadmeTest(unittest.TestCase):
             self.assertEqual(manual.run(permit)[0], 0)
             manual.serve(f"{serve} --listen http=127.0.0.1:8390")
             manual.follow()
-            self.assertEqual((len(manual.servers), manual.commands), (1, 2))
+            self.assertEqual((len(manual.servers), manual.commands), (1, 1))
 
     def test_make_run_serves(self) -> None:
         self.assertIn("exec build/release/sluice serve", (ROOT / "scripts/run").read_text(encoding="utf-8"))
