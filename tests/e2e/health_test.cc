@@ -45,7 +45,7 @@ TEST_F(Health, IsTheStateOfTheServerThatRunsHere) {
     const Finished ready = health();
     EXPECT_EQ(ready.status, 0) << ready.err;
     EXPECT_EQ(ready.out, "ready\n");
-    EXPECT_EQ(health({"--live"}).out, "alive\n");
+    EXPECT_EQ(health({"--live"}).out, "live\n");
     EXPECT_EQ(health({"--json"}).out, "{\n  \"status\": \"ready\"\n}\n");
     server.signal(SIGTERM);
     ASSERT_TRUE(server.says("not ready any more"));

@@ -54,7 +54,8 @@ class HeldSocket {
   uint16_t port_ = 0;
 };
 
-constexpr const char* take = R"({"key": "k", "limits": [{"quota": 1000000, "window": "24h"}]})";
+constexpr const char* take =
+    R"({"key": "k", "limits": [{"algorithm": "fixed_bucket", "quota": 1000000}]})";
 
 std::string request(bool stays) {
   const std::string body = take;
@@ -122,12 +123,9 @@ class Restart : public testing::Test {
     FAIL() << "it did not start: " << process.err();
   }
   uint64_t counted() const {
-    const Json all = Json::parse(http_get(admin_.port(), "/v1/counters").body);
-    uint64_t sum = 0;
-    for (const Json& counter : all.at("counters"))
-      for (const Json& limit : counter.at("limits"))
-        sum += 1'000'000 - limit.at("remaining").get<uint64_t>();
-    return sum;
+    const HttpAnswer answer =
+        http(http_.port(), "POST", "/v1/peek", take, "Content-Type: application/json\r\n");
+    return 1'000'000 - Json::parse(answer.body).at("remaining").get<uint64_t>();
   }
 
   HeldSocket http_, admin_;
