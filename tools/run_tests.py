@@ -388,6 +388,13 @@ def bare() -> Tally:
     return count_words(status, output, BARE_SUMMARY)
 
 
+def source() -> Tally:
+    """The build on Debian 13, and the static program there and beside musl (tests/ship/source_test.py)."""
+    build("release", "sluice_static")
+    command = [sys.executable, "tests/ship/source_test.py", "--verbose"]
+    return count_unittest(*run(command, 4 * BUILD_SECONDS_MAX, listen=True))
+
+
 def crash() -> Tally:
     """The crash tests of tests/e2e with many more rounds; each says how many it made."""
     build("release", "sluice", "e2e_test")
@@ -443,6 +450,7 @@ SUITES: dict[str, Callable[[], Tally]] = {
     "debug": debug,
     "packages": packages,
     "bare": bare,
+    "source": source,
     "crash": crash,
     "scenarios": scenarios,
     "upgrade": upgrade,
@@ -451,7 +459,7 @@ SUITES: dict[str, Callable[[], Tally]] = {
 }
 
 
-MAY_BE_SKIPPED = {"bare", "upgrade"}  # as a whole: not every machine can do it, or there is no release yet
+MAY_BE_SKIPPED = {"bare", "source", "upgrade"}  # as a whole: not every machine can do it, or there is no release yet
 
 
 def attempt(name: str) -> Tally:

@@ -96,7 +96,7 @@ class KeptStores : public testing::Test {
     const Json counters = Json::parse(http_get(admin, "/v1/counters?limit=1000").body);
     for (const Json& counter : counters.at("counters"))
       for (const Json& limit : counter.at("limits"))
-        left[counter.at("key")].push_back(limit.at("remaining"));
+        left[counter.at("counter")].push_back(limit.at("remaining"));
     Json overrides = Json::parse(http_get(admin, "/v1/overrides").body).at("overrides");
     return {{"left", left}, {"overrides", overrides}};
   }
