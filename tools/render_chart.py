@@ -21,7 +21,7 @@ MANIFESTS = ROOT / "deploy/kubernetes"
 HELM_MODULE = ROOT / "tests/ship/helm"
 HELM_SECONDS_MAX = 3600  # a build from nothing, on a busy machine
 
-KUBERNETES = "1.30.0"  # the first with the pause before a stop
+KUBERNETES = "1.25.0"  # the oldest that the chart is for; the manifests are the same for later ones
 
 EXAMPLE = {
     "protocols": {"envoy": {"enabled": True}},
@@ -35,17 +35,16 @@ EXAMPLE = {
 
 HEAD = """\
 # sluice, {what}. Rendered from deploy/chart/sluice by tools/render_chart.py.
-# Before the first `kubectl apply`: load the image into the nodes, set the rules{address} in the ConfigMap below,
-# and make the Secret with the token of the admin port:
+# Before the first `kubectl apply`: load the image into the nodes, set the rules{address}
+# in the ConfigMap below, and make the Secret with the token of the admin port:
 #   kubectl create secret generic sluice-admin --from-literal=token="$(openssl rand -hex 24)"
-{more}"""
+"""
 
 VARIANTS: dict[str, tuple[dict[str, str], dict[str, object]]] = {
     "redis.yaml": ({"what": "two pods that share their counters in a Redis or Valkey",
-                    "address": " and the address of the Redis (`nodes`)",
-                    "more": "# Kubernetes before 1.30 does not know `preStop: sleep`: remove `lifecycle` there.\n"},
+                    "address": " and the address of the Redis (`nodes`)"},
                    {**EXAMPLE, "store": "redis"}),
-    "disk.yaml": ({"what": "one pod that keeps its counters on a volume", "address": "", "more": ""}, {**EXAMPLE, "store": "disk"}),
+    "disk.yaml": ({"what": "one pod that keeps its counters on a volume", "address": ""}, {**EXAMPLE, "store": "disk"}),
 }
 
 

@@ -71,6 +71,11 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- end -}}
 {{- end -}}
 
+{{- /* Seconds; none where no other pod serves meanwhile. */ -}}
+{{- define "sluice.drain" -}}
+{{ eq .Values.store "disk" | ternary 0 (int .Values.drainSeconds) }}
+{{- end -}}
+
 {{- /* The keys of sluice.yaml that are read at the start alone. */ -}}
 {{- define "sluice.settings" -}}
 listen: # [::] is IPv4 as well, and on a node without IPv6 IPv4 alone
@@ -81,6 +86,7 @@ listen: # [::] is IPv4 as well, and on a node without IPv6 IPv4 alone
   {{- end }}
   - { protocol: admin, address: "[::]:{{ .Values.admin.port }}" }
 workers: {{ .Values.workers }}
+drain: {{ include "sluice.drain" . }}s
 store:
   memory: {{ .Values.memory }}
   {{- if eq .Values.store "disk" }}
@@ -191,9 +197,8 @@ spec:
   {{- end }}
   securityContext:
     {{- include "sluice.podSecurity" . | nindent 4 }}
-  {{- $drain := eq .Values.store "disk" | ternary 0 (int .Values.drainSeconds) }}
-  # The server ends within five seconds{{ if $drain }} after the pause of preStop{{ end }}.
-  terminationGracePeriodSeconds: {{ add $drain 15 }}
+  # A stop takes five seconds after the drain.
+  terminationGracePeriodSeconds: {{ add (include "sluice.drain" .) 15 }}
   containers:
     - name: sluice
       image: {{ include "sluice.image" . | quote }}
@@ -232,11 +237,6 @@ spec:
         periodSeconds: 5
         timeoutSeconds: 2
         failureThreshold: 2
-      {{- if and $drain (semverCompare ">=1.30.0-0" .Capabilities.KubeVersion.Version) }}
-      lifecycle:
-        preStop:
-          sleep: { seconds: {{ $drain }} }
-      {{- end }}
       securityContext:
         {{- include "sluice.containerSecurity" . | nindent 8 }}
       {{- with .Values.resources }}
