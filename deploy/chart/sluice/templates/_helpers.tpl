@@ -38,6 +38,16 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- if and $v.autoscaling.enabled (gt (int $v.autoscaling.minReplicas) (int $v.autoscaling.maxReplicas)) -}}
 {{- fail "autoscaling: minReplicas is above maxReplicas" -}}
 {{- end -}}
+{{- range list "listen" "store" "workers" "drain" "rules" "policy" "users" "admin" -}}
+{{- if hasKey $v.settings . -}}
+{{- fail (printf "settings: `%s` is made of other values of the chart" .) -}}
+{{- end -}}
+{{- end -}}
+{{- range list "nodes" "cluster" "username" "password" "password_file" "tls" -}}
+{{- if hasKey $v.redis.settings . -}}
+{{- fail (printf "redis.settings: `%s` is made of other values of the chart, and passwords of Secrets" .) -}}
+{{- end -}}
+{{- end -}}
 {{- $ports := dict (toString (int $v.admin.port)) "admin" -}}
 {{- range $name, $protocol := $v.protocols -}}
 {{- if $protocol.enabled -}}
