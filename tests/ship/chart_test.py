@@ -215,8 +215,11 @@ class Rendered(LimitedTest):
         self.assertEqual(ports, {"sluice": wanted, "sluice-headless": {**wanted, "admin": 8380}})
         [workload] = of_kind(objects, "Deployment")
         pod = workload["spec"]["template"]
+        opened = {port["name"]: port["containerPort"] for port in pod["spec"]["containers"][0]["ports"]}
         for service in of_kind(objects, "Service"):
             self.assertLessEqual(service["spec"]["selector"].items(), pod["metadata"]["labels"].items())
+            for port in service["spec"]["ports"]:
+                self.assertEqual(opened[port["targetPort"]], port["port"])
 
     def test_alerts_and_dashboard_are_the_examples(self) -> None:
         objects = self.rendered(SETS["everything"])

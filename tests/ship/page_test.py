@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests/clients/ship"), str(ROOT / "tests/clients/docs")]
 
 import render_chart  # noqa: E402
-from kubelet import BINARY, SECONDS_MAX, TOKEN, Object, Pod, of_kind, read_all  # noqa: E402
+from kubelet import BINARY, SECONDS_MAX, TOKEN, Object, Pod, of_kind, read_all, run  # noqa: E402
 from manual import settled  # noqa: E402
 
 PAGE = ROOT / "docs/kubernetes.md"
@@ -97,6 +97,25 @@ class Page(unittest.TestCase):
                     named = words[2] if words[1] in ("exec", "port-forward") else words[3]
                     self.assertIn(words[1], ("exec", "port-forward", "rollout"))
                     self.assertIn(named, names)
+
+    def test_what_is_typed_in_a_pod_does_something_there(self) -> None:
+        pods: dict[str, Pod] = {}
+        found = [line for line in commands(self.text) if line.startswith("kubectl exec")]
+        self.assertEqual(len(found), 4)
+        for line in found:
+            _, _, place, _, *words = shlex.split(line)
+            if place not in pods:
+                store = "disk" if place.startswith("statefulset/") else "memory"
+                objects = self.helm(f"helm install sluice sluice-0.2.0.tgz --values limits.yaml --set store={store}")
+                pods[place] = Pod(objects, self.folder / store, {"sluice-admin": {"token": TOKEN}})
+                self.addCleanup(pods[place].kill)
+                pods[place].start()
+            pod = pods[place]
+            at = [] if words[1] == "store" else ["--admin", pod.addresses["admin"]]  # which it finds by the folder
+            with self.subTest(line):
+                done = run(*[pod.here(word) for word in words[1:]], *at, **pod.environment())
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(len(pods), 2)
 
     def test_the_first_refused_request(self) -> None:
         pod = Pod(self.helm("helm install sluice sluice-0.2.0.tgz --values limits.yaml"), self.folder, {"sluice-admin": {"token": TOKEN}})

@@ -94,6 +94,14 @@ class PlainManifests(LimitedTest):
                 del spec["containers"][0]["securityContext"], spec["securityContext"]
                 self.assertGreaterEqual(len(breaches(spec)), 5)
 
+    def test_the_configuration_is_mounted_so_that_it_can_change(self) -> None:
+        for name, objects in self.manifests.items():
+            with self.subTest(name):
+                [spec] = pod_specs(objects)
+                mounts = spec["containers"][0]["volumeMounts"]
+                self.assertIn("/etc/sluice", [mount["mountPath"] for mount in mounts])
+                self.assertFalse([mount for mount in mounts if "subPath" in mount])  # the kubelet never changes these
+
     def test_images_have_the_charts_version(self) -> None:
         chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
         for name, objects in self.manifests.items():
