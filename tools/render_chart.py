@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -48,13 +50,32 @@ VARIANTS: dict[str, tuple[dict[str, str], dict[str, object]]] = {
 }
 
 
+class NoHelm(Exception):
+    """There is no helm, and no Go that builds it; the text says what is missing."""
+
+
+def go_version() -> tuple[int, ...]:
+    """Of the Go that is installed; (0,) without one."""
+    if not shutil.which("go"):
+        return (0,)
+    said = subprocess.run(["go", "version"], env={**os.environ, "GOTOOLCHAIN": "local"}, capture_output=True, text=True,
+                          check=True, timeout=60).stdout
+    found = re.search(r"go(\d+)\.(\d+)", said)
+    return tuple(map(int, found.groups())) if found else (0,)
+
+
 def find_helm() -> Path:
+    """Throws NoHelm."""
     if os.environ.get("HELM"):
         return Path(os.environ["HELM"])
     helm = ROOT / "build/tools/helm"
     made_of = helm.with_suffix(".made_of")
     text = (HELM_MODULE / "go.sum").read_text(encoding="utf-8")
     if not helm.exists() or not made_of.exists() or made_of.read_text(encoding="utf-8") != text:
+        wanted = re.search(r"^go (\d+)\.(\d+)", (HELM_MODULE / "go.mod").read_text(encoding="utf-8"), re.MULTILINE)
+        assert wanted
+        if go_version() < tuple(map(int, wanted.groups())):
+            raise NoHelm(f"helm needs Go {'.'.join(wanted.groups())} to be built; or name a helm by $HELM")
         helm.parent.mkdir(parents=True, exist_ok=True)
         print("building helm, which takes some minutes", file=sys.stderr, flush=True)
         # One compiler at a time, as each takes up to a gigabyte.
@@ -97,4 +118,7 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except NoHelm as missing:
+        sys.exit(str(missing))

@@ -314,7 +314,8 @@ def clients() -> Tally:
 def ship() -> Tally:
     """What is shipped: the chart, rendered by helm, which is built first, and Compose."""
     build("release", "sluice")
-    render_chart.find_helm()
+    with contextlib.suppress(render_chart.NoHelm):  # then the tests that need it are skipped
+        render_chart.find_helm()
     total = Tally()
     python_clients(total, ROOT / "tests/ship")
     return total

@@ -120,6 +120,10 @@ class LimitedTest(unittest.TestCase):
         signal.signal(signal.SIGALRM, self._late)
         signal.alarm(TEST_SECONDS_MAX)
         self.addCleanup(signal.alarm, 0)
+        try:
+            render_chart.find_helm()
+        except render_chart.NoHelm as missing:
+            self.skipTest(str(missing))
 
     def _late(self, *_: object) -> None:
         raise TimeoutError(f"took more than {TEST_SECONDS_MAX} s")
@@ -263,17 +267,21 @@ class RedisServer:
     """A redis-server with a password, on a free port of loopback."""
 
     def __init__(self, folder: Path, password: str) -> None:
+        self._folder, self._password = folder, password
+        wait_until(self._has_started, "Redis listens")
+
+    def _has_started(self) -> bool:
+        """Starts it once. False: it ended, as another process took the port."""
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
         self._process = subprocess.Popen(
-            ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--requirepass", password],
-            cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-        wait_until(self._answers, "Redis answers")
+            ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--requirepass", self._password],
+            cwd=self._folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        wait_until(lambda: self._process.poll() is not None or self._answers(), "Redis answers")
+        return self._process.poll() is None
 
     def _answers(self) -> bool:
-        if self._process.poll() is not None:
-            raise RuntimeError("redis-server ended at once")
         try:
             with socket.create_connection(("127.0.0.1", self.port), SECONDS_MAX) as connection:
                 connection.sendall(b"PING\r\n")

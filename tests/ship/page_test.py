@@ -53,6 +53,10 @@ class Page(unittest.TestCase):
         signal.signal(signal.SIGALRM, self._late)
         signal.alarm(TEST_SECONDS_MAX)
         self.addCleanup(signal.alarm, 0)
+        try:
+            render_chart.find_helm()
+        except render_chart.NoHelm as missing:
+            self.skipTest(str(missing))
         folder = tempfile.TemporaryDirectory(prefix="sluice-page-")
         self.addCleanup(folder.cleanup)
         self.folder = Path(folder.name)
