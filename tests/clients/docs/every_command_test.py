@@ -62,6 +62,7 @@ TYPED = {
     ("docs/durability.md", "Try it"): Test("tests/e2e/data_directory_test.cc", "## Try it"),
     ("docs/envoy.md", ""): Test("tests/e2e/envoy_docs_test.cc", "docs/envoy.md"),
     ("docs/http.md", ""): Test("tests/e2e/http_docs_test.cc", "docs/http.md"),
+    ("docs/kubernetes.md", ""): Test("tests/ship/page_test.py", "docs/kubernetes.md"),
     ("docs/limiter.md", ""): Test("tests/clients/limiter/library_test.py", "test_commands_of_the_page_work_as_written"),
     ("docs/operating.md", "Reach the admin port"): Test(f"{DOCS}/operating_test.py", "## Reach the admin port"),
     ("docs/operating.md", "Find the limited clients and the reasons"): Test(
