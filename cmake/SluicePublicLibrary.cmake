@@ -2,11 +2,11 @@
 # and installed with headers, a CMake package and a pkg-config file.
 #
 # sluice_public_library(NAME ROOMS rooms... [SOURCES files...] [HEADERS files...] [LINK targets...] [REQUIRES names...]
-#                       [NEEDS libraries...] [LIBRARIES names...] [INSTEAD_OF NAME] [DESCRIPTION text]): libNAME.so, with the project's version and its first two
+#                       [NEEDS libraries...] [INSTEAD_OF NAME] [DESCRIPTION text]): libNAME.so, with the project's version and its first two
 #   numbers as soname, and libNAME.a. ROOMS: folders of src/ whose sources (but for tests) are in it. SOURCES: further files,
 #   relative to the checkout. HEADERS: files of include/sluice/ that are installed with it. LINK: what it links, none of it
 #   named by the headers. REQUIRES: public libraries of ours that it links, by their NAMEs. NEEDS: pkg-config names of what the
-#   static library needs besides. LIBRARIES: the same without pkg-config, as for -l. INSTEAD_OF: the library whose objects it contains, before it in the file, which
+#   static library needs besides. INSTEAD_OF: the library whose objects it contains, before it in the file, which
 #   no program may link beside it (an error of CMake). Targets NAME_shared and NAME_static; packages see sluice::NAME and sluice::NAME-static.
 # sluice_install_package(): installs the CMake package of all public libraries. Once, behind the last of them.
 #
@@ -31,7 +31,7 @@ function(sluice_public_flags target)
 endfunction()
 
 function(sluice_public_library name)
-  cmake_parse_arguments(ARG "" "DESCRIPTION;INSTEAD_OF" "ROOMS;SOURCES;HEADERS;LINK;REQUIRES;NEEDS;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ARG "" "DESCRIPTION;INSTEAD_OF" "ROOMS;SOURCES;HEADERS;LINK;REQUIRES;NEEDS" ${ARGN})
   set(sources ${ARG_SOURCES})
   list(TRANSFORM sources PREPEND ${CMAKE_SOURCE_DIR}/)
   foreach(room IN LISTS ARG_ROOMS)
@@ -88,15 +88,12 @@ function(sluice_public_library name)
   set_property(GLOBAL APPEND PROPERTY sluice_public_libraries ${name})
   set_property(GLOBAL PROPERTY sluice_public_${name}_requires ${ARG_REQUIRES})
   set_property(GLOBAL PROPERTY sluice_public_${name}_needs ${ARG_NEEDS})
-  set_property(GLOBAL PROPERTY sluice_public_${name}_libraries ${ARG_LIBRARIES})
   set_property(GLOBAL PROPERTY sluice_public_${name}_instead_of ${ARG_INSTEAD_OF})
 
   set(SLUICE_NAME ${name})
   set(SLUICE_DESCRIPTION "${ARG_DESCRIPTION}")
   string(JOIN " " SLUICE_REQUIRES ${ARG_REQUIRES})
   string(JOIN " " SLUICE_NEEDS ${ARG_NEEDS})
-  list(TRANSFORM ARG_LIBRARIES PREPEND "-l")
-  string(JOIN " " SLUICE_LIBRARIES ${ARG_LIBRARIES} -lstdc++ -pthread)
   # Relative to the file, so that what is installed can be moved.
   file(RELATIVE_PATH SLUICE_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
   configure_file(${CMAKE_SOURCE_DIR}/cmake/public.pc.in ${CMAKE_BINARY_DIR}/generated/${name}.pc @ONLY)
@@ -110,12 +107,11 @@ function(sluice_install_package)
   foreach(name IN LISTS libraries)
     get_property(requires GLOBAL PROPERTY sluice_public_${name}_requires)
     get_property(needs GLOBAL PROPERTY sluice_public_${name}_needs)
-    get_property(raw GLOBAL PROPERTY sluice_public_${name}_libraries)
     get_property(instead_of GLOBAL PROPERTY sluice_public_${name}_instead_of)
     if(instead_of)
       string(APPEND SLUICE_EXCLUSIONS "sluice_package_exclusion(${name} ${instead_of})\n")
     endif()
-    string(APPEND SLUICE_TARGETS "sluice_package_library(${name} REQUIRES ${requires} NEEDS ${needs} LIBRARIES ${raw})\n")
+    string(APPEND SLUICE_TARGETS "sluice_package_library(${name} REQUIRES ${requires} NEEDS ${needs})\n")
   endforeach()
   set(package ${CMAKE_INSTALL_LIBDIR}/cmake/sluice)
   configure_package_config_file(${CMAKE_SOURCE_DIR}/cmake/sluice-config.cmake.in ${CMAKE_BINARY_DIR}/generated/sluice-config.cmake

@@ -35,8 +35,8 @@ NEEDED = {
 # With SLUICE_ALL_PACKAGES also all that the program itself needs.
 NEEDED_BY_THE_PROGRAM = (
     "libboost1.81-dev", "libspdlog-dev", "libfmt-dev", "nlohmann-json3-dev", "libxxhash-dev", "libcli11-dev", "libyaml-dev",
-    "libprotobuf-dev", "libwslay-dev", "libssl-dev", "libhiredis-dev", "libnghttp2-dev", "zlib1g-dev", "libpcre2-dev",
-    "prometheus-cpp-dev", "libleveldb-dev",
+    "libprotobuf-dev", "libssl-dev", "libhiredis-dev", "libnghttp2-dev", "zlib1g-dev", "libpcre2-dev",
+    "libleveldb-dev",
 )  # fmt: skip
 
 LOOKED_UP_BY_COMPILERS = ("libclang-rt-14-dev",)

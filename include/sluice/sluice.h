@@ -173,7 +173,7 @@ typedef void (*sluice_override_visitor)(void* data, const char* rule, const char
                                         const sluice_limit* limits, size_t limit_count,
                                         int64_t until);
 
-/** The version of the library: "0.1.0". */
+/** The version of the library: "0.2.0". */
 SLUICE_C_API const char* sluice_version(void);
 /** A word for an error: "timed_out"; "unknown" for a number that is none. */
 SLUICE_C_API const char* sluice_error_name(int32_t code);

@@ -83,6 +83,8 @@ inline constexpr size_t http2_under_way_bytes_max = size_t{64} << 20;
 // must be sent waits here. Past the second: the client's own kernel keeps what it sends.
 inline constexpr size_t socket_send_bytes = size_t{128} << 10;
 inline constexpr size_t socket_receive_bytes = size_t{128} << 10;
+// How long a stop may go on serving (drain). Past it: refused at load.
+inline constexpr int64_t drain_us_max = int64_t{300} * 1'000'000;
 // How long a client may take for a request, and how long it may take nothing of what it is sent
 // (request_timeout and send_timeout of a listener). Past it: refused at load.
 inline constexpr int64_t timeout_us_min = 100'000;

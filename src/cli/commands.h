@@ -44,6 +44,7 @@ int completion(const Words& words, config::CommandIo& io);
 int manual(const Words& words, config::CommandIo& io);
 // The following commands ask the admin port of a running server.
 int status(const Words& words, config::CommandIo& io);
+int health(const Words& words, config::CommandIo& io);
 int top(const Words& words, config::CommandIo& io);
 int denials(const Words& words, config::CommandIo& io);
 int rules(const Words& words, config::CommandIo& io);

@@ -27,6 +27,7 @@ constexpr Command own_commands[] = {
     {"explain", "say which rules of a policy apply to a request, and which one decides", explain},
     {"ask", "ask a running server, and say its decision in words", ask},
     {"status", "show the state of a running server: ready, its policy, its store", status},
+    {"health", "say whether the server of this machine serves, for health checks", health},
     {"top", "show the clients that are refused most", top},
     {"denials", "list what was refused in the last day", denials},
     {"rules", "list the live rules with what they decide", rules},
@@ -143,6 +144,21 @@ std::vector<protocol::Command> all_commands() {
   return all;
 }
 
+namespace {
+
+// The words of the command line, behind the command if the program has the name of a server that it
+// takes the place of, as by a link.
+Words words_of(int argc, char** argv) {
+  Words words(argv + std::min(argc, 1), argv + argc);
+  std::string_view name = argc > 0 ? argv[0] : "";
+  name.remove_prefix(name.rfind('/') + 1);
+  for (const Command& c : all_commands())
+    if (!c.original.empty() && name == c.original) words.insert(words.begin(), std::string(c.name));
+  return words;
+}
+
+}  // namespace
+
 int run(const Words& words, config::CommandIo& io) {
   const int status = run_command(words, io);
   // The exit status of `ask` is the answer, so it is kept.
@@ -175,7 +191,7 @@ int run(int argc, char** argv) {
                        },
                        ::isatty(STDOUT_FILENO) == 1};
   try {
-    return run(Words(argv + std::min(argc, 1), argv + argc), io);
+    return run(words_of(argc, argv), io);
   } catch (const std::exception& e) {
     // Only a lack of memory, threads or descriptors leads here.
     std::cerr << "error: " << e.what() << std::endl;

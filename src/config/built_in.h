@@ -5,6 +5,6 @@
 
 namespace sluice::config {
 
-extern const std::string_view version;  // "0.1.0"
+extern const std::string_view version;  // "0.2.0"
 
 }  // namespace sluice::config

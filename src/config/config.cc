@@ -97,6 +97,7 @@ server::Options Config::options() const {
          listener.strict});
   options.workers = workers.value;
   options.connections_max = connections.value;
+  options.drain = drain.value;
   options.denials_every = log.denials_every.value;
   options.admin.version = version;
   const auto kinds = kind_names();

@@ -105,6 +105,7 @@ struct Config {
   std::vector<Setting<Listener>> listen;  // each on a port of its own
   Setting<unsigned> workers{0};           // 0: one for each processor that the process may use
   Setting<uint64_t> connections{base::bounds::connections_default};  // the most at a time
+  Setting<base::Duration> drain{};  // of a stop, before it ends anything
   StoreSettings store;
   LogConfig log;
   std::string log_file;  // empty: standard error

@@ -363,21 +363,32 @@ Table listener_table(Listener& listener, std::string& address) {
 }
 
 Table table_of(Config& config) {
-  Table table = {listen_entry(config),
-                 setting("workers", config.workers,
-                         Number{1, base::bounds::workers_max, "a number of workers", "auto"},
-                         {.flag = "--workers",
-                          .variable = "SLUICE_WORKERS",
-                          .type = "N",
-                          .help = "Threads that serve: auto, or a number"}),
-                 setting("connections", config.connections,
-                         Number{1, base::bounds::connections_max, "a number of connections"},
-                         {.flag = "--connections",
-                          .variable = "SLUICE_CONNECTIONS",
-                          .type = "N",
-                          .help = "Clients served at a time; more are refused"}),
-                 section("store", config.store, store_table),
-                 section("log", config.log, log_table)};
+  Table table = {
+      listen_entry(config),
+      setting("workers", config.workers,
+              Number{1, base::bounds::workers_max, "a number of workers", "auto"},
+              {.flag = "--workers",
+               .variable = "SLUICE_WORKERS",
+               .type = "N",
+               .help = "Threads that serve: auto, or a number"}),
+      setting("connections", config.connections,
+              Number{1, base::bounds::connections_max, "a number of connections"},
+              {.flag = "--connections",
+               .variable = "SLUICE_CONNECTIONS",
+               .type = "N",
+               .help = "Clients served at a time; more are refused"}),
+      setting(
+          "drain", config.drain,
+          Length{
+              {base::bounds::timeout_us_min}, {base::bounds::drain_us_max}, base::Duration{}, "5s"},
+          {.flag = "--drain",
+           .variable = "SLUICE_DRAIN",
+           .type = "LENGTH",
+           .help = "How long a stop goes on serving while /health/ready says no, so "
+                   "that\nload balancers send no more; as 5s, default 0: not at all",
+           .shown = Shown::changed}),
+      section("store", config.store, store_table),
+      section("log", config.log, log_table)};
   each_settings([&](size_t number, const protocol::Description& protocol) {
     table.push_back(protocol_entry(*config.own[number], protocol));
   });

@@ -1,8 +1,12 @@
 // Cells, histograms, names, pages, rings and lines for statsd (metrics/).
 #include <gtest/gtest.h>
+#include <prometheus/metric_family.h>
+#include <prometheus/text_serializer.h>
 
 #include <array>
 #include <atomic>
+#include <cmath>
+#include <limits>
 #include <random>
 #include <string>
 #include <thread>
@@ -115,6 +119,74 @@ TEST(Pages, WriteBucketBoundsInShortForm) {
   Page page;
   page.histogram("s", "Of s.", powers, std::vector<uint64_t>(powers.size() + 1), 0, 1e6);
   EXPECT_NE(page.text().find(expected), std::string::npos) << page.text();
+}
+
+// The library of Prometheus for C++ is the judge of random pages.
+TEST(Pages, AreAsPrometheusOwnLibraryWritesThem) {
+  std::mt19937 dice(38);
+  const auto text = [&dice] {
+    std::string out;
+    for (size_t n = dice() % 6; n > 0; --n) out += "ab\\\"\n\xC3\xA9 {}="[dice() % 11];
+    return out;
+  };
+  const auto number = [&dice]() -> double {
+    const auto whole = static_cast<double>(dice());
+    switch (dice() % 6) {
+      case 0:
+        return whole;
+      case 1:
+        return whole * 4294967296.0;
+      case 2:
+        return -whole / 1e6;
+      case 3:
+        return whole / 7e12;
+      case 4:
+        return std::ldexp(whole, static_cast<int>(dice() % 1800) - 900);
+      default:
+        return dice() % 2 == 0 ? 0 : std::numeric_limits<double>::infinity();
+    }
+  };
+  for (int round = 0; round < 500; ++round) {
+    Page page;
+    std::vector<prometheus::MetricFamily> families;
+    for (size_t f = 0, count = 1 + dice() % 3; f < count; ++f) {
+      const std::string name = "family_" + std::to_string(f);
+      const auto type = dice() % 3;
+      auto& family = families.emplace_back();
+      family.name = name;
+      family.help = "About " + name + ".";
+      family.type = type == 0   ? prometheus::MetricType::Counter
+                    : type == 1 ? prometheus::MetricType::Gauge
+                                : prometheus::MetricType::Histogram;
+      for (size_t n = 1 + dice() % 3; n > 0; --n) {
+        auto& sample = family.metric.emplace_back();
+        Labels labels;
+        for (size_t l = dice() % 3; l > 0; --l)
+          labels.emplace_back("label_" + std::to_string(l), text());
+        for (const auto& [label, value] : labels) sample.label.push_back({label, value});
+        if (type != 2) {
+          const double value = number();
+          (type == 0 ? sample.counter.value : sample.gauge.value) = value;
+          type == 0 ? page.counter(name, family.help, value, labels)
+                    : page.gauge(name, family.help, value, labels);
+          continue;
+        }
+        std::vector<uint64_t> counts(bounds.size() + 1);
+        for (uint64_t& one : counts) one = dice();
+        const uint64_t sum = dice();
+        const double per_unit = dice() % 2 == 0 ? 1e6 : 1;
+        page.histogram(name, family.help, bounds, counts, sum, per_unit, labels);
+        uint64_t all = 0;
+        for (size_t i = 0; i < counts.size(); ++i)
+          sample.histogram.bucket.push_back(
+              {all += counts[i], i < bounds.size() ? static_cast<double>(bounds[i]) / per_unit
+                                                   : std::numeric_limits<double>::infinity()});
+        sample.histogram.sample_count = all;
+        sample.histogram.sample_sum = static_cast<double>(sum) / per_unit;
+      }
+    }
+    EXPECT_EQ(page.text(), prometheus::TextSerializer().Serialize(families));
+  }
 }
 
 TEST(SourcesOfAPage, AreReadUntilTheyAreRemoved) {

@@ -1,11 +1,9 @@
 #include "metrics/page.h"
 
-#include <prometheus/metric_family.h>
-#include <prometheus/text_serializer.h>
-
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <limits>
-#include <unordered_map>
 
 #include "base/utf8.h"
 
@@ -60,58 +58,95 @@ uint64_t Names::refused() const {
   return refused_;
 }
 
-struct Page::Families {
-  std::vector<prometheus::MetricFamily> all;
-  std::unordered_map<std::string, size_t> places;
+namespace {
 
-  prometheus::ClientMetric& add(std::string_view name, std::string_view help,
-                                prometheus::MetricType type, Labels&& labels) {
-    const auto [place, fresh] = places.try_emplace(std::string(name), all.size());
-    if (fresh) {
-      prometheus::MetricFamily& family = all.emplace_back();
-      family.name = name;
-      family.help = help;
-      family.type = type;
-    }
-    auto& sample = all[place->second].metric.emplace_back();
-    for (auto& [key, value] : labels) sample.label.push_back({std::move(key), std::move(value)});
-    return sample;
+// 16 digits, as much as tells all but the closest values apart, and as other exporters write.
+void append_number(std::string& out, double value) {
+  if (std::isnan(value)) {
+    out += "NaN";
+  } else if (std::isinf(value)) {
+    out += value < 0 ? "-Inf" : "+Inf";
+  } else {
+    char text[32];
+    out.append(text,
+               std::to_chars(text, text + sizeof text, value, std::chars_format::general, 16).ptr);
   }
-};
-
-Page::Page() : families_(std::make_unique<Families>()) {}
-
-Page::~Page() = default;
-
-void Page::counter(std::string_view family, std::string_view help, double value, Labels labels) {
-  auto& sample = families_->add(family, help, prometheus::MetricType::Counter, std::move(labels));
-  sample.counter.value = value;
 }
 
-void Page::gauge(std::string_view family, std::string_view help, double value, Labels labels) {
-  auto& sample = families_->add(family, help, prometheus::MetricType::Gauge, std::move(labels));
-  sample.gauge.value = value;
+void append_escaped(std::string& out, std::string_view text, bool quotes) {
+  for (const char c : text) {
+    if (c == '\n')
+      out += "\\n";
+    else if (c == '\\' || (c == '"' && quotes))
+      (out += '\\') += c;
+    else
+      out += c;
+  }
+}
+
+void append_sample(std::string& out, std::string_view family, std::string_view suffix,
+                   const Labels& labels, double value, const std::string& bound = {}) {
+  out.append(family).append(suffix);
+  char before = '{';
+  const auto add = [&](std::string_view name, std::string_view text) {
+    ((out += before).append(name)) += "=\"";
+    append_escaped(out, text, true);
+    out += '"';
+    before = ',';
+  };
+  for (const auto& [name, text] : labels) add(name, text);
+  if (!bound.empty()) add("le", bound);
+  if (before == ',') out += '}';
+  out += ' ';
+  append_number(out, value);
+  out += '\n';
+}
+
+}  // namespace
+
+std::string& Page::lines_of(std::string_view family, std::string_view help, std::string_view type) {
+  if (const auto known = by_name_.find(family); known != by_name_.end()) return *known->second;
+  std::string& out = texts_.emplace_back("# HELP ");
+  by_name_.emplace(family, &out);
+  out.append(family) += ' ';
+  append_escaped(out, help, false);
+  out.append("\n# TYPE ").append(family).append(" ").append(type) += '\n';
+  return out;
+}
+
+void Page::counter(std::string_view family, std::string_view help, double value,
+                   const Labels& labels) {
+  append_sample(lines_of(family, help, "counter"), family, "", labels, value);
+}
+
+void Page::gauge(std::string_view family, std::string_view help, double value,
+                 const Labels& labels) {
+  append_sample(lines_of(family, help, "gauge"), family, "", labels, value);
 }
 
 void Page::histogram(std::string_view family, std::string_view help,
                      std::span<const uint64_t> bounds, std::span<const uint64_t> counts,
-                     uint64_t sum, double per_unit, Labels labels) {
-  auto& histogram =
-      families_->add(family, help, prometheus::MetricType::Histogram, std::move(labels)).histogram;
+                     uint64_t sum, double per_unit, const Labels& labels) {
+  std::string& out = lines_of(family, help, "histogram");
   uint64_t all = 0;
+  for (const uint64_t count : counts) all += count;
+  append_sample(out, family, "_count", labels, static_cast<double>(all));
+  append_sample(out, family, "_sum", labels, static_cast<double>(sum) / per_unit);
+  uint64_t so_far = 0;
   for (size_t i = 0; i < counts.size(); ++i) {
-    all += counts[i];
+    so_far += counts[i];
+    std::string bound;
     // A quotient is rounded once: 100 us are 0.0001 s, and not 9.999999999999999e-05.
-    const double bound = i < bounds.size() ? static_cast<double>(bounds[i]) / per_unit
-                                           : std::numeric_limits<double>::infinity();
-    histogram.bucket.push_back({all, bound});
+    append_number(bound, i < bounds.size() ? static_cast<double>(bounds[i]) / per_unit
+                                           : std::numeric_limits<double>::infinity());
+    append_sample(out, family, "_bucket", labels, static_cast<double>(so_far), bound);
   }
-  histogram.sample_count = all;
-  histogram.sample_sum = static_cast<double>(sum) / per_unit;
 }
 
 std::string Page::text() const {
-  return prometheus::TextSerializer().Serialize(families_->all);
+  std::string all;
+  for (const std::string& text : texts_) all += text;
+  return all;
 }
 
 void Sources::add(const Source& source) {

@@ -1,12 +1,13 @@
-// What a scrape collects: families of samples, written in Prometheus' text format. Filled by
-// sources, each of which has its own numbers; made for one scrape, used by its thread.
+// What a scrape collects: families of samples, written in Prometheus' text format (version 0.0.4 of
+// its exposition formats). Filled by sources, each of which has its own numbers; made for one
+// scrape, used by its thread.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <span>
 #include <string>
@@ -54,27 +55,31 @@ using Labels = std::vector<std::pair<std::string, std::string>>;
 
 class Page {
  public:
-  Page();
-  ~Page();
+  Page() = default;
   Page(const Page&) = delete;
   Page& operator=(const Page&) = delete;
 
   // One sample of a family, which is there from its first one on. Sources may share a family if
   // their labels differ.
-  void counter(std::string_view family, std::string_view help, double value, Labels labels = {});
-  void gauge(std::string_view family, std::string_view help, double value, Labels labels = {});
+  void counter(std::string_view family, std::string_view help, double value,
+               const Labels& labels = {});
+  void gauge(std::string_view family, std::string_view help, double value,
+             const Labels& labels = {});
   // counts: of each bucket alone, with one more than there are bounds. `per_unit` of what
   // bounds and sum count are one of the family's unit: 1e6 of microseconds, for seconds.
   void histogram(std::string_view family, std::string_view help, std::span<const uint64_t> bounds,
                  std::span<const uint64_t> counts, uint64_t sum, double per_unit,
-                 Labels labels = {});
+                 const Labels& labels = {});
 
   std::string text() const;
   static constexpr std::string_view content_type = "text/plain; version=0.0.4; charset=utf-8";
 
  private:
-  struct Families;
-  std::unique_ptr<Families> families_;
+  // The text of a family's lines so far; a first one of its name gets its head.
+  std::string& lines_of(std::string_view family, std::string_view help, std::string_view type);
+
+  std::deque<std::string> texts_;  // of the families, in their order
+  std::map<std::string, std::string*, std::less<>> by_name_;
 };
 
 // The source of numbers: the server, a store, a sender.

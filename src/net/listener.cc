@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "base/bounds.h"
+#include "net/inherited.h"
 
 namespace sluice::net {
 
@@ -116,24 +117,32 @@ std::optional<std::string> Listener::resolve(const Endpoint& options, std::vecto
   return {};
 }
 
-std::optional<std::string> Listener::bind() {
+std::optional<std::string> Listener::bind(InheritedSockets* inherited) {
   std::vector<tcp::endpoint> found;
   if (auto wrong = look_up(options_, found)) return wrong;
   tcp::endpoint endpoint = found.front();
   error_code ec;
-  if (open(endpoint, ec)) return {};
+  if (open(endpoint, inherited, ec)) return {};
   // Without IPv6 on this machine `::` means all addresses of IPv4.
   if (endpoint.address().is_v6() && endpoint.address().is_unspecified() && is_absent(ec)) {
     endpoint = tcp::endpoint(asio::ip::address_v4::any(), options_.port);
-    if (open(endpoint, ec)) return {};
+    if (open(endpoint, inherited, ec)) return {};
   }
   return "listen " + name_of_error(ec) + " " + text_of(endpoint) +
          (ec.value() == EADDRINUSE ? "; stop what listens there, or listen on another port" : "");
 }
 
-bool Listener::open(const tcp::endpoint& endpoint, error_code& ec) {
+bool Listener::open(const tcp::endpoint& endpoint, InheritedSockets* inherited, error_code& ec) {
   error_code ignored;
   acceptor_.close(ignored);
+  if (const int fd = inherited != nullptr ? inherited->take(endpoint) : -1; fd >= 0) {
+    if (acceptor_.assign(endpoint.protocol(), fd, ec)) {
+      ::close(fd);
+      return false;
+    }
+    bound_kernel_memory();
+    return !acceptor_.non_blocking(true, ec);
+  }
   if (acceptor_.open(endpoint.protocol(), ec)) return false;
   acceptor_.set_option(tcp::acceptor::reuse_address(true), ignored);
   if (endpoint.address().is_v6()) acceptor_.set_option(asio::ip::v6_only(false), ignored);

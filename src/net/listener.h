@@ -21,6 +21,8 @@
 
 namespace sluice::net {
 
+class InheritedSockets;
+
 // Where a listener binds, and the time limits for its clients. Plain values.
 
 // Time limits for a listener's clients. `request`: from the first byte of a request to its last.
@@ -70,9 +72,10 @@ class Listener {
   // only one address and that cannot be used, `bind` reports it.
   static std::optional<std::string> resolve(const Endpoint& options, std::vector<Endpoint>& all);
 
-  // Binds and listens, for a hostname on its first address. Returns a problem ("listen EADDRINUSE:
-  // address already in use [::]:8321"), if any.
-  std::optional<std::string> bind();
+  // Binds and listens, for a hostname on its first address, or takes the one of `inherited` that
+  // listens there. Returns a problem ("listen EADDRINUSE: address already in use [::]:8321"), if
+  // any.
+  std::optional<std::string> bind(InheritedSockets* inherited = nullptr);
   // "[::]:8321"
   std::string address() const;
   uint16_t port() const;
@@ -90,7 +93,8 @@ class Listener {
   // descriptors or memory have run out.
   enum class Accepted { all, some, no_room, out_of_resources };
 
-  bool open(const boost::asio::ip::tcp::endpoint& endpoint, boost::system::error_code& ec);
+  bool open(const boost::asio::ip::tcp::endpoint& endpoint, InheritedSockets* inherited,
+            boost::system::error_code& ec);
   void bound_kernel_memory();
   void await();
   Accepted accept_some();

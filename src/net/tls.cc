@@ -5,10 +5,12 @@
 #include <openssl/ssl.h>
 #include <openssl/x509_vfy.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <climits>
+#include <cstdlib>
 #include <system_error>
 #include <utility>
 
@@ -25,6 +27,26 @@ std::string last_error() {
   return text;
 }
 
+// Where distributions keep the certificates of public authorities: Debian and its kin and Alpine;
+// Fedora and its kin; SUSE; others.
+constexpr const char* bundles[] = {"/etc/ssl/certs/ca-certificates.crt",
+                                   "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem",
+                                   "/etc/ssl/cert.pem"};
+
+// Trusts what OpenSSL trusts by default. A library that was built elsewhere does not know where
+// this system keeps its authorities, so unless the user names a place, the first bundle that is
+// there counts as well.
+bool trust_usual(SSL_CTX* context) {
+  if (SSL_CTX_set_default_verify_paths(context) != 1) return false;
+  if (std::getenv(X509_get_default_cert_file_env()) != nullptr ||
+      std::getenv(X509_get_default_cert_dir_env()) != nullptr)
+    return true;
+  for (const char* bundle : bundles)
+    if (::access(bundle, R_OK) == 0 && SSL_CTX_load_verify_file(context, bundle) == 1) break;
+  ERR_clear_error();
+  return true;
+}
+
 int clamp(size_t size) {
   return static_cast<int>(std::min<size_t>(size, INT_MAX));
 }
@@ -34,7 +56,7 @@ int clamp(size_t size) {
 base::Result<std::unique_ptr<TlsContext>> TlsContext::open() {
   SSL_CTX* const context = SSL_CTX_new(TLS_client_method());
   if (context == nullptr || SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) != 1 ||
-      SSL_CTX_set_default_verify_paths(context) != 1) {
+      !trust_usual(context)) {
     base::Problem problem{last_error()};
     SSL_CTX_free(context);
     return problem;

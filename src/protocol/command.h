@@ -20,6 +20,9 @@ struct Command {
   // Takes the words after the command's name; returns the exit status. Main thread.
   int (*run)(const Words& words, config::CommandIo& io);
   bool serves = false;  // it is a drop-in server
+  // The name of the program whose place it takes: started under that name, the program is this
+  // command. Empty: none.
+  std::string_view original = {};
 };
 
 // The protocol's part of `sluice ask`. By default the server listens on the protocol's port.

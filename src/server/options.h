@@ -76,6 +76,8 @@ struct Options {
   std::vector<ListenerOptions> listeners;
   unsigned workers = 0;  // threads; 0: one for each processor that this process may use
   size_t connections_max = base::bounds::connections_default;
+  // How long a stop goes on serving while it says that the server is not ready.
+  base::Duration drain = {};
   // How often full counters are forgotten, if a protocol that wants this is served; 0: never.
   base::Duration cleanup_interval = base::seconds(60);
   std::optional<protocol::Protocol> cleaned_protocol = {};

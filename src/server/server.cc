@@ -26,6 +26,7 @@
 #include "engine/admin_query.h"
 #include "engine/lists.h"
 #include "live/live_policy.h"
+#include "net/inherited.h"
 #include "net/listener.h"
 #include "net/resolver.h"
 #include "request/charge_ids.h"
@@ -165,6 +166,8 @@ struct Server::Impl {
   void on_signal();
   void read_again(int number);
   void end(int number);
+  void drain(int number);
+  void tell_stop();
   void stop();
   void on_ended();
   bool purges() const;
@@ -196,7 +199,7 @@ struct Server::Impl {
   std::chrono::steady_clock::time_point told_overrides_at{};
   asio::io_context io{1};
   asio::signal_set signals{io};
-  asio::steady_timer overrides_timer{io};
+  asio::steady_timer overrides_timer{io}, drain_timer{io};
   std::vector<std::unique_ptr<Worker>> workers;
   engine::TableScanner scanner{store.catalog()};  // it calls workers' loops, so it ends before them
   engine::AdminQueries queries{store, scanner};
@@ -211,7 +214,7 @@ struct Server::Impl {
   std::mutex house_mutex;
   std::condition_variable house_closed;
   bool stopping_house = false;  // guarded by house_mutex
-  bool stopping = false, cut_off = false;
+  bool draining = false, stopping = false, cut_off = false;
   bool is_held_up = false;  // a thread does not end
   // Used by the housekeeping thread: how often regular expressions had given up at the last look,
   // and in which generation of the policy.
@@ -245,6 +248,8 @@ std::optional<std::string> Server::start() {
   // Signals are caught from here on: a program that has read the banner may send one at once.
   for (const int number : {SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1}) s.signals.add(number);
   base::release_signals();
+  auto inherited = net::InheritedSockets::of_environment();
+  if (!inherited) return std::move(inherited).problem().text;
   for (const auto& named : s.options.listeners) {
     std::vector<net::Endpoint> addresses;
     if (auto wrong = net::Listener::resolve({named.host, named.port, named.timeouts}, addresses))
@@ -260,12 +265,15 @@ std::optional<std::string> Server::start() {
       if (named.service.is_http()) owner = s.admin_plane.http_owner();
       owner.paused = [&s] { s.doors.paused(); };
       s.listeners.push_back(std::make_unique<net::Listener>(s.io, address, take, s.log, owner));
-      if (auto wrong = s.listeners.back()->bind()) return wrong;
+      if (auto wrong = s.listeners.back()->bind(&*inherited)) return wrong;
       s.bound.push_back({named.service, s.listeners.back()->address(), s.listeners.back()->port()});
       view.set_address(s.bound.back().address);
       if (!named.service.is_http()) s.admin_plane.add_source(view);
     }
   }
+  if (const std::string left = inherited->left(); !left.empty())
+    return "the service manager passes sockets that nothing here listens on: " + left +
+           "; take them out of the socket unit, or add these addresses to `listen`";
   if (!s.options.admin_socket.empty())
     if (auto wrong = s.open_admin_socket(); wrong && s.options.is_admin_socket_wanted) return wrong;
   if (s.overrides)
@@ -425,6 +433,7 @@ void Server::Impl::read_again(int number) {
 
 // The store writes its last changes, however many signals come.
 void Server::Impl::end(int number) {
+  if (!draining && !stopping && options.drain.us > 0) return drain(number);
   if (!stopping) {
     log->info("signal {}: stopping; a second one closes all connections at once", number);
     return stop();
@@ -434,10 +443,27 @@ void Server::Impl::end(int number) {
   for (auto& worker : workers) worker->stop({});
 }
 
-void Server::Impl::stop() {
-  stopping = true;
+// Load balancers learn from /health/ready, or from their cluster, that no more clients may come,
+// and until they have, clients are served.
+void Server::Impl::drain(int number) {
+  log->info("signal {}: not ready any more, and stopping in {} ms; a second one stops at once",
+            number, options.drain.us / 1000);
+  draining = true;
+  tell_stop();
+  drain_timer.expires_after(std::chrono::microseconds(options.drain.us));
+  drain_timer.async_wait([this](error_code) {
+    if (!stopping) stop();
+  });
+}
+
+void Server::Impl::tell_stop() {
   admin_plane.begin_stop();
   if (options.on_stop) options.on_stop();
+}
+
+void Server::Impl::stop() {
+  stopping = true;
+  if (!draining) tell_stop();
   // Clients that watch the server are notified of the stop while it lasts.
   for (size_t i = 0; i < listeners.size(); ++i)
     if (!bound[i].service.is_http()) listeners[i]->stop();

@@ -2,7 +2,6 @@
 
 #include <openssl/evp.h>
 #include <openssl/sha.h>
-#include <wslay/wslay.h>
 
 #include <algorithm>
 #include <charconv>
@@ -21,6 +20,11 @@ namespace {
 using base::bounds::websocket_message_bytes_max;
 using Kind = WebsocketEvent::Kind;
 
+// The opcodes (RFC 6455, 5.2) that only the reader knows, and the codes that it closes with
+// (7.4.1).
+constexpr uint8_t continuation_frame = 0x0, text_frame = 0x1, ping_frame = 0x9;
+constexpr uint16_t normal_closure = 1000, protocol_error = 1002, invalid_payload = 1007,
+                   policy_violation = 1008, too_big = 1009;
 constexpr size_t control_bytes_max = 125, reason_bytes_max = control_bytes_max - 2;
 // Memory for payloads: as much as most inputs need, and what is kept while idle.
 constexpr size_t memory_bytes_min = 2048, memory_bytes_kept = 4096;
@@ -35,50 +39,58 @@ bool may_be_sent(uint64_t code) {
          (code >= 3000 && code <= 4999);
 }
 
-}  // namespace
-
-struct WebsocketReader::Header : WebsocketHeader {
-  bool is_control() const { return wslay_is_ctrl_frame(opcode); }
-
-  // The code to close with for a frame that must not come, or 0. Told by the header, so that no
-  // caller waits for a payload that is too long.
-  uint16_t fault(bool fragmented, size_t bytes_so_far) const {
-    if (reserved != 0) return WSLAY_CODE_PROTOCOL_ERROR;
-    switch (opcode) {
-      case WSLAY_CONTINUATION_FRAME:
-        if (!fragmented) return WSLAY_CODE_PROTOCOL_ERROR;
-        break;
-      case WSLAY_TEXT_FRAME:
-      case WSLAY_BINARY_FRAME:
-        if (fragmented) return WSLAY_CODE_PROTOCOL_ERROR;
-        break;
-      case WSLAY_CONNECTION_CLOSE:
-      case WSLAY_PING:
-      case WSLAY_PONG:
-        if (!final || payload_bytes > control_bytes_max) return WSLAY_CODE_PROTOCOL_ERROR;
-        return 0;
-      default:
-        return WSLAY_CODE_PROTOCOL_ERROR;
-    }
-    if (payload_bytes >> 32 != 0) return WSLAY_CODE_POLICY_VIOLATION;
-    if (payload_bytes + bytes_so_far > websocket_message_bytes_max)
-      return WSLAY_CODE_MESSAGE_TOO_BIG;
-    return 0;
+// The code to close with for a frame that must not come, or 0. Told by the header, so that no
+// caller waits for a payload that is too long.
+uint16_t fault(const WebsocketHeader& header, bool fragmented, size_t bytes_so_far) {
+  if (header.reserved != 0) return protocol_error;
+  switch (header.opcode) {
+    case continuation_frame:
+      if (!fragmented) return protocol_error;
+      break;
+    case text_frame:
+    case websocket_binary:
+      if (fragmented) return protocol_error;
+      break;
+    case websocket_close:
+    case ping_frame:
+    case websocket_pong:
+      return header.final && header.payload_bytes <= control_bytes_max ? 0 : protocol_error;
+    default:
+      return protocol_error;
   }
-};
-
-WebsocketReader::WebsocketReader() {
-  const wslay_frame_callbacks callbacks{nullptr, feed, nullptr};
-  wslay_frame_context_ptr context = nullptr;
-  SLUICE_CHECK(wslay_frame_context_init(&context, &callbacks, this) == 0);
-  wslay_.reset(context);
+  if (header.payload_bytes >> 32 != 0) return policy_violation;
+  return header.payload_bytes + bytes_so_far > websocket_message_bytes_max ? too_big : 0;
 }
 
-WebsocketReader::~WebsocketReader() = default;
-
-void WebsocketReader::FreeWslay::operator()(wslay_frame_context* context) const {
-  wslay_frame_context_free(context);
+// Is the length in the fewest bytes that suffice?
+bool is_minimal(const WebsocketHeader& header) {
+  const size_t length_bytes = header.bytes - (header.masked ? 6 : 2);
+  return length_bytes == 0 || header.payload_bytes >= (length_bytes == 2 ? 126 : 65'536);
 }
+
+// The payload of a whole frame, without its mask (RFC 6455, 5.3).
+void unmask(const WebsocketHeader& header, std::string_view frame, char* to) {
+  const char* const from = frame.data() + header.bytes;
+  const auto size = static_cast<size_t>(header.payload_bytes);
+  if (!header.masked) {
+    if (size > 0) std::memcpy(to, from, size);
+    return;
+  }
+  char mask[8];
+  std::memcpy(mask, from - 4, 4);
+  std::memcpy(mask + 4, from - 4, 4);
+  uint64_t mask_word, word;
+  std::memcpy(&mask_word, mask, 8);
+  size_t i = 0;
+  for (; i + 8 <= size; i += 8) {
+    std::memcpy(&word, from + i, 8);
+    word ^= mask_word;
+    std::memcpy(to + i, &word, 8);
+  }
+  for (; i < size; ++i) to[i] = static_cast<char>(from[i] ^ mask[i % 4]);
+}
+
+}  // namespace
 
 void WebsocketReader::renew() {
   used_ = 0;
@@ -101,47 +113,48 @@ size_t WebsocketReader::held_bytes() const {
 }
 
 WebsocketEvent WebsocketReader::next(std::string_view in) {
-  Header header;
+  WebsocketHeader header;
   if (!header.read(in)) return {};
-  if (const uint16_t code = header.fault(fragmented_ != 0, fragments_.size()); code != 0)
+  if (const uint16_t code = fault(header, fragmented_ != 0, fragments_.size()); code != 0)
     return broken(code);
   if (in.size() - header.bytes < header.payload_bytes) return {};
+  if (!is_minimal(header)) return broken(protocol_error);
 
   const auto size = static_cast<size_t>(header.payload_bytes);
   const std::string_view frame = in.substr(0, header.bytes + size);
-  if (!header.is_control() && (fragmented_ != 0 || !header.final)) [[unlikely]]
-    return take_fragment(header.opcode, header.final, size, frame);
+  const bool is_control = header.opcode >= websocket_close;
+  if (!is_control && (fragmented_ != 0 || !header.final)) [[unlikely]]
+    return take_fragment(header, frame);
 
   char* const to = room(size, in.size());
-  if (!unmask(frame, to, size)) return broken(WSLAY_CODE_PROTOCOL_ERROR);
+  unmask(header, frame, to);
   const std::string_view payload(to, size);
   switch (header.opcode) {
-    case WSLAY_BINARY_FRAME:
+    case websocket_binary:
       return {Kind::binary, 0, frame.size(), payload};
-    case WSLAY_TEXT_FRAME:
+    case text_frame:
       return {Kind::text, 0, frame.size(), payload};
-    case WSLAY_PING:
+    case ping_frame:
       return {Kind::ping, 0, frame.size(), payload};
-    case WSLAY_PONG:
+    case websocket_pong:
       return {Kind::nothing, 0, frame.size(), {}};
   }
-  if (payload.empty()) return {Kind::close, WSLAY_CODE_NORMAL_CLOSURE, frame.size(), {}};
+  if (payload.empty()) return {Kind::close, normal_closure, frame.size(), {}};
   const uint64_t code = websocket_number(payload.substr(0, 2));
-  if (size < 2 || !may_be_sent(code)) return broken(WSLAY_CODE_PROTOCOL_ERROR);
-  if (!base::utf8::is_valid(payload.substr(2)))
-    return broken(WSLAY_CODE_INVALID_FRAME_PAYLOAD_DATA);
+  if (size < 2 || !may_be_sent(code)) return broken(protocol_error);
+  if (!base::utf8::is_valid(payload.substr(2))) return broken(invalid_payload);
   return {Kind::close, static_cast<uint16_t>(code), frame.size(), payload.substr(2)};
 }
 
-WebsocketEvent WebsocketReader::take_fragment(uint8_t opcode, bool final, size_t size,
+WebsocketEvent WebsocketReader::take_fragment(const WebsocketHeader& header,
                                               std::string_view frame) {
   const size_t before = fragments_.size();
-  fragments_.resize(before + size);
-  if (!unmask(frame, fragments_.data() + before, size)) return broken(WSLAY_CODE_PROTOCOL_ERROR);
-  if (fragmented_ == 0) fragmented_ = opcode;
-  if (!final) return {Kind::nothing, 0, frame.size(), {}};
+  fragments_.resize(before + static_cast<size_t>(header.payload_bytes));
+  unmask(header, frame, fragments_.data() + before);
+  if (fragmented_ == 0) fragmented_ = header.opcode;
+  if (!header.final) return {Kind::nothing, 0, frame.size(), {}};
 
-  const Kind kind = fragmented_ == WSLAY_TEXT_FRAME ? Kind::text : Kind::binary;
+  const Kind kind = fragmented_ == text_frame ? Kind::text : Kind::binary;
   fragmented_ = 0;
   joined_.push_front(std::move(fragments_));
   fragments_ = {};
@@ -159,29 +172,6 @@ char* WebsocketReader::room(size_t bytes, size_t bytes_to_come) {
   char* const at = memory_.get() + used_;
   used_ += bytes;
   return at;
-}
-
-// Lets wslay read one whole frame, with its payload of `bytes` to `to`. False: wslay rejects it.
-bool WebsocketReader::unmask(std::string_view frame, char* to, size_t bytes) {
-  feed_ = frame;
-  size_t got = 0;
-  do {
-    wslay_frame_iocb part{};
-    const ssize_t n = wslay_frame_recv(wslay_.get(), &part);
-    if (n < 0) return false;
-    SLUICE_CHECK(part.data_length <= bytes - got);
-    if (part.data_length > 0) std::memcpy(to + got, part.data, part.data_length);
-    got += part.data_length;
-  } while (got < bytes);
-  return true;
-}
-
-ptrdiff_t WebsocketReader::feed(uint8_t* to, size_t bytes, int, void* self) {
-  std::string_view& from = static_cast<WebsocketReader*>(self)->feed_;
-  const size_t n = std::min(bytes, from.size());
-  if (n > 0) std::memcpy(to, from.data(), n);
-  from.remove_prefix(n);
-  return static_cast<ptrdiff_t>(n);
 }
 
 namespace {

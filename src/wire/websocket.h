@@ -3,8 +3,8 @@
 // its thread. The caller knows the protocol within the messages.
 //
 // The bytes of an incomplete frame stay with the caller; the reader only holds the fragments of an
-// incomplete message. wslay parses and unmasks. Payloads are views into the reader, which are valid
-// until `renew` or `release`.
+// incomplete message. Payloads are views into the reader, which are valid until `renew` or
+// `release`.
 #pragma once
 
 #include <array>
@@ -16,8 +16,6 @@
 #include <string_view>
 
 #include "base/buffer.h"
-
-struct wslay_frame_context;
 
 namespace sluice::wire {
 
@@ -71,8 +69,7 @@ inline bool WebsocketHeader::read(std::string_view in) {
 
 class WebsocketReader {
  public:
-  WebsocketReader();
-  ~WebsocketReader();
+  WebsocketReader() = default;
   WebsocketReader(const WebsocketReader&) = delete;
   WebsocketReader& operator=(const WebsocketReader&) = delete;
 
@@ -90,18 +87,9 @@ class WebsocketReader {
   size_t unfinished_bytes() const { return fragmented_ == 0 ? 0 : fragments_.capacity(); }
 
  private:
-  struct Header;
-  struct FreeWslay {
-    void operator()(wslay_frame_context* context) const;
-  };
-
-  WebsocketEvent take_fragment(uint8_t opcode, bool final, size_t size, std::string_view frame);
-  bool unmask(std::string_view frame, char* to, size_t bytes);
+  WebsocketEvent take_fragment(const WebsocketHeader& header, std::string_view frame);
   char* room(size_t bytes, size_t bytes_to_come);
-  static ptrdiff_t feed(uint8_t* to, size_t bytes, int flags, void* self);
 
-  std::unique_ptr<wslay_frame_context, FreeWslay> wslay_;
-  std::string_view feed_;           // the bytes of the frame that wslay has not read
   std::unique_ptr<char[]> memory_;  // unmasked payloads
   size_t capacity_ = 0, used_ = 0;
   uint8_t fragmented_ = 0;                 // opcode of the unfinished message; 0: there is none

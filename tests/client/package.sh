@@ -62,5 +62,5 @@ if nm -D --defined-only -C "$library" | grep -vE ' (vtable for |typeinfo for |ty
   echo "the library exports more than its interface" >&2
   exit 1
 fi
-readelf -d "$library" | grep -q 'SONAME.*libsluice-client.so.0.1'
+readelf -d "$library" | grep -q 'SONAME.*libsluice-client.so.0.2'
 echo 'package: kept'

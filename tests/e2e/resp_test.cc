@@ -100,7 +100,7 @@ TEST(Resp, CountersOutliveTheProcess) {
 
 TEST(Resp, DescribesItselfByInfo) {
   const RespServer server;
-  EXPECT_NE(say(server, {"INFO", "server"}).find("sluice_version:0.1.0"), std::string::npos);
+  EXPECT_NE(say(server, {"INFO", "server"}).find("sluice_version:0.2.0"), std::string::npos);
   EXPECT_NE(say(server, {"CLIENT", "INFO"}).find("addr=127.0.0.1:"), std::string::npos);
   EXPECT_NE(say(server, {"INFO", "clients"}).find("connected_clients:1"), std::string::npos);
 }

@@ -55,7 +55,7 @@ _WaitCallback = CFUNCTYPE(None, c_void_p, c_uint64, POINTER(_Decision))
 
 
 def _load() -> ctypes.CDLL:
-    library = ctypes.CDLL(os.environ.get("SLUICE_LIMITER_LIBRARY", "libsluice-limiter.so.0.1"))
+    library = ctypes.CDLL(os.environ.get("SLUICE_LIMITER_LIBRARY", "libsluice-limiter.so.0.2"))
     error, decision = POINTER(_Error), POINTER(_Decision)
     key = [c_void_p, c_void_p, c_char_p, c_size_t]
     entries = [c_void_p, POINTER(_Entry), c_size_t]
@@ -245,7 +245,7 @@ class Limiter:
 
     def _open(self, directory: str, sync: bool, commit_every_us: int) -> None:
         if not hasattr(_library, "sluice_durable_open"):
-            raise RuntimeError("a directory needs libsluice-durable: set SLUICE_LIMITER_LIBRARY=libsluice-durable.so.0.1")
+            raise RuntimeError("a directory needs libsluice-durable: set SLUICE_LIMITER_LIBRARY=libsluice-durable.so.0.2")
         error = _Error()
         where = _DurableOptions(ctypes.sizeof(_DurableOptions), os.fsencode(directory), commit_every_us, None, None, int(sync), 0)
         self._durable = _library.sluice_durable_open(ctypes.byref(where), None, ctypes.byref(error))

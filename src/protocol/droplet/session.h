@@ -48,8 +48,8 @@ class DropletSession final : public request::Session {
   // Appends Close 1001 after the handshake; nothing before it, or if the close was announced.
   void goodbye(base::Buffer& out) override;
 
-  // Bytes of memory besides the object itself and wslay's 4 KiB. They grow only with unanswered
-  // requests and with an incomplete message.
+  // Bytes of memory besides the object itself. They grow only with unanswered requests and with an
+  // incomplete message.
   size_t held_bytes() const { return frames_ == nullptr ? 0 : frames_->held_bytes(); }
 
  private:

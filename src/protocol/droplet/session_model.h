@@ -1,5 +1,5 @@
 // The naive model of DropletSession, for tests and fuzzing only: reads and writes droplet's frames
-// and messages byte by byte, without wslay or protobuf and without regard for speed. Also makes
+// and messages byte by byte, without protobuf and without regard for speed. Also makes
 // what a client sends, and stands in for the connection that feeds a session in pieces.
 #pragma once
 

@@ -11,7 +11,8 @@ namespace sluice::envoy {
 namespace {
 
 constexpr protocol::Command commands[] = {
-    {"envoy", "serve Envoy's rate limit service, in place of `ratelimit`", serve, true}};
+    {"envoy", "serve Envoy's rate limit service, in place of `ratelimit`", serve, true,
+     "ratelimit"}};
 
 constexpr protocol::Ask ask_words = {
     .usage = "DOMAIN KEY=VALUE... [-- KEY=VALUE...]",

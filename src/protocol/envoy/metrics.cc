@@ -262,7 +262,7 @@ std::string page_of(const LimitMetrics& metrics, const LimitLoads& loads) {
   const auto workers = metrics.workers();
   const auto add = [&](std::string_view family, std::string_view help, uint64_t count,
                        metrics::Labels labels = {}) {
-    if (count > 0) page.counter(family, help, static_cast<double>(count), std::move(labels));
+    if (count > 0) page.counter(family, help, static_cast<double>(count), labels);
   };
   for (const auto& [family, all] : series_of(metrics, workers))
     for (const auto& [labels, count] : all)

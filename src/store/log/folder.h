@@ -16,7 +16,7 @@ namespace sluice::disk {
 
 // What this program writes and reads, and the first version of it that does.
 inline constexpr uint32_t format_number = 5;
-inline constexpr std::string_view format_since = "0.1.0";
+inline constexpr std::string_view format_since = "0.2.0";
 
 std::string store_of(const std::string& dir);  // DIR/sluice
 std::string current_of(const std::string& dir);

@@ -166,7 +166,7 @@ class Durable(unittest.TestCase):
         self.assertTrue(any(name.startswith("sluice::durable::") for name in names))
         needed = subprocess.run(["readelf", "--dynamic", library], check=True, capture_output=True, text=True,
                                 timeout=SECONDS_MAX).stdout
-        self.assertIn("[libsluice-durable.so.0.1]", needed)
+        self.assertIn("[libsluice-durable.so.0.2]", needed)
         for other in ("spdlog", "fmt", "boost", "protobuf", "ssl", "crypto"):
             self.assertNotIn(f"[lib{other}", needed)
 
@@ -278,7 +278,7 @@ if len(sys.argv) == 2:
         refused = subprocess.run([sys.executable, "-c", PYTHON, f"{self.folder}/none"], env=environment, capture_output=True, text=True,
                                  timeout=SECONDS_MAX, check=False)
         self.assertEqual(refused.returncode, 1)
-        self.assertIn("libsluice-durable.so.0.1", refused.stderr)
+        self.assertIn("libsluice-durable.so.0.2", refused.stderr)
 
     def test_a_library_that_uses_it_can_be_closed_and_loaded_again(self) -> None:
         plugin = self.folder / "plugin.so"

@@ -212,14 +212,14 @@ class Library(unittest.TestCase):
                 program = self.folder / f"c-{compiler}"
                 source = ROOT / "tests/clients/limiter/program.c"
                 run([compiler, "-std=c11", *WARNINGS, "-o", str(program), str(source), *self.flags("--cflags", "--libs")])
-                self.assertEqual(run([str(program)], env=self.environment), "0.1.0: 2 allowed, 1 called\n")
+                self.assertEqual(run([str(program)], env=self.environment), "0.2.0: 2 allowed, 1 called\n")
 
     def test_it_exports_its_interface_alone_and_links_no_store_and_no_log(self) -> None:
         names = run(["nm", "--dynamic", "--defined-only", "--demangle", "--format=posix", str(self.library)]).splitlines()
         foreign = [name for name in names if not name.startswith(("sluice::limiter::", "sluice::handle::", "sluice_"))]
         self.assertEqual(foreign, [])
         needed = run(["readelf", "--dynamic", str(self.library)])
-        self.assertIn("[libsluice-limiter.so.0.1]", needed)
+        self.assertIn("[libsluice-limiter.so.0.2]", needed)
         for library in ("rocksdb", "spdlog", "fmt", "boost", "protobuf", "ssl", "crypto"):
             self.assertNotIn(f"lib{library}", needed)
 

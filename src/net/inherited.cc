@@ -1,0 +1,84 @@
+#include "net/inherited.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <sstream>
+#include <string_view>
+
+namespace sluice::net {
+namespace {
+
+constexpr int first_descriptor = 3;  // SD_LISTEN_FDS_START
+constexpr int sockets_max = 256;
+
+// Nothing is 0.
+int number_of(const char* variable) {
+  const char* const text = std::getenv(variable);
+  int number = 0;
+  if (text == nullptr) return 0;
+  const std::string_view digits = text;
+  const auto [end, error] = std::from_chars(digits.begin(), digits.end(), number);
+  return error == std::errc() && end == digits.end() ? number : 0;
+}
+
+bool is_listening(int fd) {
+  int on = 0;
+  socklen_t size = sizeof on;
+  return ::getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &on, &size) == 0 && on != 0;
+}
+
+// False: it is not a TCP address.
+bool read_address(int fd, boost::asio::ip::tcp::endpoint& address) {
+  auto size = static_cast<socklen_t>(address.capacity());
+  if (::getsockname(fd, address.data(), &size) != 0 || size > address.capacity()) return false;
+  const int family = address.data()->sa_family;
+  if (family != AF_INET && family != AF_INET6) return false;
+  address.resize(size);
+  return true;
+}
+
+}  // namespace
+
+base::Result<InheritedSockets> InheritedSockets::of_environment() {
+  InheritedSockets inherited;
+  const int count =
+      number_of("LISTEN_PID") == static_cast<int>(::getpid()) ? number_of("LISTEN_FDS") : 0;
+  for (const char* variable : {"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"}) ::unsetenv(variable);
+  for (int fd = first_descriptor; fd < first_descriptor + std::min(count, sockets_max); ++fd) {
+    boost::asio::ip::tcp::endpoint address;
+    const int flags = ::fcntl(fd, F_GETFL);
+    if (!is_listening(fd) || !read_address(fd, address) || flags < 0 ||
+        ::fcntl(fd, F_SETFD, FD_CLOEXEC) != 0 || ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0)
+      return base::Problem{"descriptor " + std::to_string(fd) +
+                           ", of the LISTEN_FDS that the service manager passes, is no TCP socket "
+                           "that listens; write ListenStream=ADDRESS:PORT in the socket unit"};
+    inherited.all_.push_back({fd, address});
+  }
+  return inherited;
+}
+
+InheritedSockets::~InheritedSockets() {
+  for (const One& one : all_) ::close(one.fd);
+}
+
+int InheritedSockets::take(const boost::asio::ip::tcp::endpoint& address) {
+  const auto at = std::find_if(all_.begin(), all_.end(),
+                               [&](const One& one) { return one.address == address; });
+  if (at == all_.end()) return -1;
+  const int fd = at->fd;
+  all_.erase(at);
+  return fd;
+}
+
+std::string InheritedSockets::left() const {
+  std::ostringstream out;
+  for (const One& one : all_) out << (&one == &all_.front() ? "" : ", ") << one.address;
+  return out.str();
+}
+
+}  // namespace sluice::net

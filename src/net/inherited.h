@@ -1,0 +1,39 @@
+// Listening sockets that a service manager made before this process, and holds across its restarts
+// so that no client is turned away meanwhile: the variables LISTEN_PID and LISTEN_FDS of
+// sd_listen_fds(3). Main thread.
+#pragma once
+
+#include <boost/asio/ip/tcp.hpp>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace sluice::net {
+
+class InheritedSockets {
+ public:
+  // Those of this process; none, if the variables are not there or another process's. Takes the
+  // variables out of the environment. A problem: a descriptor is not a listening TCP socket.
+  static base::Result<InheritedSockets> of_environment();
+
+  InheritedSockets() = default;
+  InheritedSockets(InheritedSockets&&) = default;
+  InheritedSockets& operator=(InheritedSockets&&) = delete;
+  // Closes those that nobody took.
+  ~InheritedSockets();
+
+  // The socket that listens at the address, which the caller then owns; below 0: there is none.
+  int take(const boost::asio::ip::tcp::endpoint& address);
+  // The addresses of those that nobody took, "[::]:8390, 127.0.0.1:8380"; empty: all were taken.
+  std::string left() const;
+
+ private:
+  struct One {
+    int fd;
+    boost::asio::ip::tcp::endpoint address;
+  };
+  std::vector<One> all_;
+};
+
+}  // namespace sluice::net
