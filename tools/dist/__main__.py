@@ -24,7 +24,7 @@ from .archive import below, file, gz, tar
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM_BYTES_MAX = 32 << 20
-IMAGE_BYTES_MAX = 9 << 20
+IMAGE_BYTES_MAX = 9_000_000  # for each architecture
 SYSTEMD = ROOT / "examples/systemd"
 
 
@@ -138,7 +138,7 @@ def artefacts(built: list[Built], program: Path, scratch: Path) -> dict[str, byt
     roots = {one.architecture: image.root(one.program, documents, authorities) for one in built}
     result["sluice-oci.tar"] = image.layout(roots, version, labels, epoch)
     if len(result["sluice-oci.tar"]) > IMAGE_BYTES_MAX * len(built):
-        raise Refused(f"sluice-oci.tar has {len(result['sluice-oci.tar'])} bytes; at most {IMAGE_BYTES_MAX} for each architecture")
+        raise Refused(f"sluice-oci.tar has {len(result['sluice-oci.tar'])} bytes; at most {IMAGE_BYTES_MAX} are allowed for each architecture")
     result[f"sluice-{version}.tgz"] = chart(version, epoch)
     for store in ("redis", "disk"):
         result[f"kubernetes-{store}.yaml"] = (ROOT / f"deploy/kubernetes/{store}.yaml").read_bytes()

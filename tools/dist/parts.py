@@ -28,7 +28,6 @@ LICENCES = {
     "glibc": "LGPL-2.1-or-later",
     "hiredis": "BSD-3-Clause",
     "leveldb": "BSD-3-Clause",
-    "libxcrypt": "LGPL-2.1-or-later",
     "libyaml": "MIT",
     "nghttp2": "MIT",
     "nlohmann-json3": "MIT",
@@ -48,6 +47,7 @@ HEADERS = {
     "fmt": "libfmt-dev",
     "nlohmann_json": "nlohmann-json3-dev",
     "spdlog": "libspdlog-dev",
+    "xxhash": "libxxhash-dev",
 }
 
 
@@ -159,8 +159,13 @@ def third_party_licences(names: Iterable[str], documents: Path = Path("/usr/shar
     """What Debian's packages say of their licences, each text once, then the licences that those texts only name."""
     texts: dict[str, list[str]] = {}
     for name in sorted(names):
-        texts.setdefault((documents / name / "copyright").read_text(encoding="utf-8"), []).append(name)
-    named = {match[1] for text in texts for match in re.finditer(r"/usr/share/common-licenses/([A-Za-z]+-?[0-9.]*[0-9])", text)}
+        text = (documents / name / "copyright").read_text(encoding="utf-8")
+        if name.startswith("libboost"):  # 2 MB say for each file who wrote it; Boost's licence asks for that with the source alone
+            text = "\n\n".join(part for part in re.split(r"\n\s*\n", text) if not part.startswith("Files:"))
+        texts.setdefault(text, []).append(name)
+    # Some are links: GPL is the latest one.
+    named = {(common / match[1]).resolve().name for text in texts
+             for match in re.finditer(r"/usr/share/common-licenses/([A-Za-z0-9]+(?:-[0-9.]*[0-9])?)", text)}
     chapters = [(", ".join(of), text) for text, of in texts.items()]
     chapters += [(f"The licence {name}", (common / name).read_text(encoding="utf-8")) for name in sorted(named)]
     head = ("The static programs and the library inside the Python package contain code of these packages of Debian 12, whose\n"
