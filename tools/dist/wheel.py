@@ -13,8 +13,9 @@ from .archive import zipped
 
 BINDING = Path(__file__).resolve().parents[2] / "bindings/python"
 MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
-# What every distribution with such a C library has.
-MAY_BE_NEEDED = re.compile(r"(libc|libm|ld-linux-(x86-64|aarch64))\.so\.\d+")
+# What every distribution with such a C library has; of libgcc, versions that are older than that.
+MAY_BE_NEEDED = re.compile(r"(libc|libm|libgcc_s|ld-linux-(x86-64|aarch64))\.so\.\d+")
+OF_LIBGCC = {"GCC_3.0", "GCC_3.3", "GCC_3.4", "GCC_4.2.0", "GCC_7.0.0"}
 
 
 def platform(library: bytes, architecture: str) -> str:
@@ -26,11 +27,10 @@ def platform(library: bytes, architecture: str) -> str:
         raise ValueError(f"the library needs {', '.join(foreign)}")
     if foreign := sorted(name for name in facts.exports if not name.startswith("sluice_")):
         raise ValueError(f"the library exports {', '.join(foreign)}")
-    numbers = [tuple(map(int, match[1].split("."))) for name in facts.versions
-               if (match := re.fullmatch(r"GLIBC_([0-9.]+)", name))]
-    if len(numbers) != len(facts.versions) or not numbers:
-        raise ValueError(f"the library needs versions of something else than glibc: {', '.join(sorted(facts.versions))}")
-    major, minor = max(numbers)[:2]
+    numbers = {name: match[1].split(".") for name in facts.versions if (match := re.fullmatch(r"GLIBC_([0-9.]+)", name))}
+    if foreign := sorted(facts.versions - set(numbers) - OF_LIBGCC):
+        raise ValueError(f"the library needs the versions {', '.join(foreign)}")
+    major, minor = max(tuple(map(int, number[:2])) for number in numbers.values())
     return f"manylinux_{major}_{minor}_{MACHINES[architecture]}"
 
 
