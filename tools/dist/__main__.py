@@ -133,10 +133,10 @@ def artefacts(built: list[Built], program: Path, scratch: Path) -> dict[str, byt
                              licence.decode(), third_party, version, epoch), version, one.architecture, epoch)
         result.update([wheel.wheel(one.library, one.architecture, version, documents, epoch)])
 
-    labels = image.labels(version, revision, os.environ.get("SLUICE_SOURCE_URL"), epoch)
-    authorities = Path("/etc/ssl/certs/ca-certificates.crt").read_bytes()
+    config = image.runtime(version, revision, os.environ.get("SLUICE_SOURCE_URL"), epoch)
+    authorities = Path("/", image.AUTHORITIES).read_bytes()
     roots = {one.architecture: image.root(one.program, documents, authorities) for one in built}
-    result["sluice-oci.tar"] = image.layout(roots, version, labels, epoch)
+    result["sluice-oci.tar"] = image.layout(roots, version, config, epoch)
     if len(result["sluice-oci.tar"]) > IMAGE_BYTES_MAX * len(built):
         raise Refused(f"sluice-oci.tar has {len(result['sluice-oci.tar'])} bytes; at most {IMAGE_BYTES_MAX} are allowed for each architecture")
     result[f"sluice-{version}.tgz"] = chart(version, epoch)

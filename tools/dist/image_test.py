@@ -1,4 +1,4 @@
-"""The image: a valid layout in both formats, and the same settings as deploy/Containerfile has."""
+"""The image: a valid layout in both formats, with the settings of deploy/Containerfile."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import hashlib
 import io
 import json
 import re
-import shlex
 import tarfile
 import unittest
 from typing import Any
@@ -16,12 +15,12 @@ from . import image
 from .archive import file
 
 EPOCH = 1_700_000_001
-LABELS = image.labels("1.2.3", "f00", None, EPOCH)
+CONFIG = image.runtime("1.2.3", "f00", "address", EPOCH)
 
 
 def example() -> dict[str, bytes]:
     roots = {name: image.root(name.encode(), {"LICENSE": b"text"}, b"bundle") for name in ("amd64", "arm64")}
-    with tarfile.open(fileobj=io.BytesIO(image.layout(roots, "1.2.3", LABELS, EPOCH))) as archive:
+    with tarfile.open(fileobj=io.BytesIO(image.layout(roots, "1.2.3", CONFIG, EPOCH))) as archive:
         return {member.name: archive.extractfile(member).read() for member in archive if member.isfile()}  # type: ignore[union-attr]
 
 
@@ -68,43 +67,34 @@ class Layout(unittest.TestCase):
 
     def test_the_same_bytes_twice(self) -> None:
         roots = {"amd64": [file("a", b"")]}
-        self.assertEqual(image.layout(roots, "1", LABELS, EPOCH), image.layout(roots, "1", LABELS, EPOCH))
+        self.assertEqual(image.layout(roots, "1", CONFIG, EPOCH), image.layout(roots, "1", CONFIG, EPOCH))
 
 
-class Containerfile(unittest.TestCase):
-    """Reads the instructions of the last stage."""
+class Runtime(unittest.TestCase):
+    def test_is_what_the_containerfile_says(self) -> None:
+        self.assertEqual(CONFIG["User"], "65532:65532")
+        self.assertEqual(CONFIG["Entrypoint"], ["/bin/sluice"])
+        self.assertEqual(CONFIG["WorkingDir"], "/data")
+        self.assertEqual(CONFIG["StopSignal"], "SIGTERM")
+        self.assertEqual(CONFIG["Env"], ["PATH=/bin", f"SSL_CERT_FILE=/{image.AUTHORITIES}", "RUNTIME_DIRECTORY=/run/sluice"])
+        self.assertEqual(CONFIG["Healthcheck"], {"Test": ["CMD", "/bin/sluice", "health"], "Interval": 10_000_000_000,
+                                                 "Timeout": 3_000_000_000, "StartPeriod": 5_000_000_000, "Retries": 3})
 
-    def setUp(self) -> None:
-        text = (image.ETC.parents[1] / "Containerfile").read_text(encoding="utf-8").replace("\\\n", " ")
-        last = text[text.rindex("\nFROM "):]
-        self.said: dict[str, list[str]] = {}
-        for line in last.splitlines():
-            if line and not line.startswith("#"):
-                word, _, rest = line.partition(" ")
-                self.said.setdefault(word, []).append(rest)
-        self.wanted: dict[str, Any] = image.runtime(LABELS)
+    def test_every_protocol_listens_everywhere_on_the_port_that_is_exposed_and_the_admin_port_inside(self) -> None:
+        command = CONFIG["Cmd"]
+        text = (image.DEPLOY.parent / "src/protocol/list.def").read_text(encoding="utf-8")
+        protocols = re.findall(r"^SLUICE_PROTOCOL\((\w+)\)$", text, re.MULTILINE)
+        listened = dict(command[at + 1].split("=") for at, word in enumerate(command) if word == "--listen")
+        self.assertEqual(set(listened), set(protocols))
+        ports = [re.fullmatch(r"\[::\]:(\d+)", address)[1] for address in listened.values()]  # type: ignore[index]
+        self.assertEqual({f"{port}/tcp" for port in ports}, set(CONFIG["ExposedPorts"]))
+        self.assertEqual(command[-2:], ["--admin", "127.0.0.1:8380"])
 
-    def test_the_process_is_the_same(self) -> None:
-        self.assertEqual(json.loads(self.said["ENTRYPOINT"][0]), self.wanted["Entrypoint"])
-        self.assertEqual(json.loads(self.said["CMD"][0]), self.wanted["Cmd"])
-        self.assertEqual(self.said["USER"], [self.wanted["User"]])
-        self.assertEqual(self.said["WORKDIR"], [self.wanted["WorkingDir"]])
-        self.assertEqual(self.said["STOPSIGNAL"], [self.wanted["StopSignal"]])
-        self.assertEqual(shlex.split(self.said["ENV"][0]), self.wanted["Env"])
-        self.assertEqual(sorted(self.said["EXPOSE"][0].split()), sorted(self.wanted["ExposedPorts"]))
-
-    def test_the_check_of_health_is_the_same(self) -> None:
-        options, _, command = self.said["HEALTHCHECK"][0].partition("CMD ")
-        said = dict(re.findall(r"--([a-z-]+)=(\d+)s?", options))
-        check = self.wanted["Healthcheck"]
-        self.assertEqual(["CMD", *json.loads(command)], check["Test"])
-        self.assertEqual({name: int(number) for name, number in said.items()},
-                         {"interval": check["Interval"] / 1e9, "timeout": check["Timeout"] / 1e9,
-                          "start-period": check["StartPeriod"] / 1e9, "retries": check["Retries"]})
-
-    def test_its_labels_are_among_those_of_the_image(self) -> None:
-        labels = dict(word.split("=", 1) for word in shlex.split(self.said["LABEL"][0]))
-        self.assertEqual(labels, {name: LABELS.get(name) for name in labels})
+    def test_has_the_labels_of_the_release(self) -> None:
+        labels = {name.rsplit(".", 1)[1]: text for name, text in CONFIG["Labels"].items()}
+        self.assertTrue(labels.pop("description"))
+        self.assertEqual(labels, {"title": "sluice", "licenses": "MIT", "version": "1.2.3", "revision": "f00",
+                                  "source": "address", "created": "2023-11-14T22:13:21Z"})
 
 
 if __name__ == "__main__":

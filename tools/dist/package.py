@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from email.utils import formatdate
 from pathlib import Path
 
@@ -10,13 +11,6 @@ from .archive import Entry, ar, file, gz, tar, with_folders, xz
 
 DEBIAN = Path(__file__).resolve().parents[2] / "deploy/debian"
 REVISION = 1
-MAINTAINER = "the sluice authors <maintainers@sluice.invalid>"
-DESCRIPTION = """rate-limit and quota server
- sluice decides whether something may happen now, counts it, and says how much
- is left and when there is more. Programs ask it over HTTP with JSON, over the
- Redis protocol or over gRPC as Envoy does. It replaces Divvy, limitd, droplet
- and envoyproxy/ratelimit, and needs no other program: counters are in its own
- memory, on disk, or in a Redis that several servers share."""
 
 
 def name(version: str, architecture: str) -> str:
@@ -46,7 +40,12 @@ def contents(program: bytes, manual: dict[str, bytes], completions: dict[str, by
 def changelog(version: str, epoch: int) -> bytes:
     return (f"sluice ({version}-{REVISION}) unstable; urgency=medium\n\n"
             f"  * Release {version}: see CHANGELOG.md of the source.\n\n"
-            f" -- {MAINTAINER}  {formatdate(epoch)}\n").encode()
+            f" -- {maintainer()}  {formatdate(epoch)}\n").encode()
+
+
+def maintainer() -> str:
+    [line] = re.findall(r"^Maintainer: (.*)$", (DEBIAN / "control").read_text(encoding="utf-8"), re.MULTILINE)
+    return str(line)
 
 
 def copyright_file(licence: str, epoch: int) -> str:
@@ -65,19 +64,9 @@ def copyright_file(licence: str, epoch: int) -> str:
 def deb(entries: list[Entry], version: str, architecture: str, epoch: int) -> bytes:
     files = [entry for entry in with_folders(entries) if entry.data is not None]
     size = sum((len(entry.data or b"") + 1023) // 1024 for entry in files) + len(with_folders(entries)) - len(files)
-    fields = {
-        "Package": "sluice",
-        "Version": f"{version}-{REVISION}",
-        "Architecture": architecture,
-        "Maintainer": MAINTAINER,
-        "Installed-Size": str(size),
-        "Recommends": "ca-certificates",
-        "Section": "net",
-        "Priority": "optional",
-        "Description": DESCRIPTION,
-    }
+    fields = f"Version: {version}-{REVISION}\nArchitecture: {architecture}\nInstalled-Size: {size}\n"
     control = [
-        file("control", "".join(f"{key}: {value}\n" for key, value in fields.items())),
+        file("control", fields + (DEBIAN / "control").read_text(encoding="utf-8")),
         file("md5sums", "".join(f"{hashlib.md5(entry.data or b'').hexdigest()}  {entry.path}\n" for entry in files
                                 if not entry.path.startswith("etc/"))),
         file("conffiles", "".join(f"/{entry.path}\n" for entry in files if entry.path.startswith("etc/"))),

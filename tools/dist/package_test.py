@@ -10,10 +10,10 @@ import unittest
 from pathlib import Path
 
 from . import package
-from .image import ETC
+from .image import DEPLOY
 
 EPOCH = 1_700_000_001
-LICENCE = (ETC.parents[2] / "LICENSE").read_text(encoding="utf-8")
+LICENCE = (DEPLOY.parent / "LICENSE").read_text(encoding="utf-8")
 
 
 def example() -> bytes:
