@@ -1,5 +1,9 @@
-// spdlog and fmt, compiled from their own headers: Debian has only shared libraries of them, and this
-// object is linked where they cannot be (sluice_static).
+// spdlog and fmt, compiled from their own headers: Debian has only shared libraries of them, and
+// this object is linked where they cannot be (sluice_static).
+
+// Ours is no default logger, and that one would bring colours for terminals along.
+#define SPDLOG_DISABLE_DEFAULT_LOGGER
+
 #include <fmt/format-inl.h>
 #include <spdlog/async_logger-inl.h>
 #include <spdlog/common-inl.h>
@@ -7,8 +11,8 @@
 #include <spdlog/details/log_msg-inl.h>
 #include <spdlog/details/log_msg_buffer-inl.h>
 #include <spdlog/details/os-inl.h>
-#include <spdlog/details/registry-inl.h>
 #include <spdlog/details/periodic_worker-inl.h>
+#include <spdlog/details/registry-inl.h>
 #include <spdlog/details/thread_pool-inl.h>
 #include <spdlog/logger-inl.h>
 #include <spdlog/pattern_formatter-inl.h>
@@ -25,8 +29,8 @@ template dragonbox::decimal_fp<double> dragonbox::to_decimal(double x) noexcept;
 template thousands_sep_result<char> thousands_sep_impl(locale_ref);
 template char decimal_point_impl(locale_ref);
 template void buffer<char>::append(const char*, const char*);
-template void vformat_to(buffer<char>&, string_view,
-                         basic_format_args<FMT_BUFFER_CONTEXT(char)>, locale_ref);
+template void vformat_to(buffer<char>&, string_view, basic_format_args<FMT_BUFFER_CONTEXT(char)>,
+                         locale_ref);
 }  // namespace detail
 FMT_END_NAMESPACE
 

@@ -140,6 +140,7 @@ bool Listener::open(const tcp::endpoint& endpoint, InheritedSockets* inherited, 
       ::close(fd);
       return false;
     }
+    is_inherited_ = true;
     bound_kernel_memory();
     return !acceptor_.non_blocking(true, ec);
   }
@@ -180,7 +181,7 @@ void Listener::start() {
 
 void Listener::stop() {
   if (!acceptor_.is_open()) return;
-  accept_some();
+  if (!is_inherited_) accept_some();
   pause_.cancel();
   error_code ignored;
   acceptor_.close(ignored);

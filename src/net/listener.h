@@ -85,7 +85,8 @@ class Listener {
   bool has_spare();
 
   void start();
-  // Accepts the connections that are queued already, then closes.
+  // Accepts the connections that are queued already, then closes. Those of an inherited socket wait
+  // for the process that listens there next.
   void stop();
 
  private:
@@ -110,6 +111,7 @@ class Listener {
   const std::shared_ptr<spdlog::logger> log_;
   const Owner owner_;
   int spare_ = -1;  // the spare descriptor
+  bool is_inherited_ = false;
 };
 
 // A UNIX socket that listens at a path, for the process's user only (0600). The destructor removes

@@ -1,6 +1,9 @@
 #include "net/stream.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <system_error>
@@ -36,6 +39,15 @@ size_t Stream::unread_bytes() const {
   int bytes = 0;
   if (::ioctl(fd_, FIONREAD, &bytes) != 0 || bytes < 0) bytes = 0;
   return static_cast<size_t>(bytes) + (tls_ != nullptr ? tls_->pending() : 0);
+}
+
+bool Stream::has_received() const {
+  // The beginning of the kernel's struct tcp_info, up to tcpi_bytes_received, its last number; the
+  // C library's header has not all of its members.
+  uint64_t info[17] = {};
+  socklen_t size = sizeof info;
+  if (::getsockopt(fd_, IPPROTO_TCP, TCP_INFO, info, &size) != 0) return true;
+  return size < sizeof info || info[16] > 0;
 }
 
 bool Stream::end() {

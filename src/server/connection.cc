@@ -223,10 +223,14 @@ void Connection::process() {
   }
 }
 
+bool Connection::is_unfinished() const {
+  return in_size_ > 0 || (held_ > 0 && !session_->may_pause());
+}
+
 // Starts the timeout of an incomplete request, and lets others have its buffer if it is a large
 // one.
 void Connection::note_unfinished() {
-  const bool unfinished = in_size_ > 0 || (held_ > 0 && !session_->may_pause());
+  const bool unfinished = is_unfinished();
   const bool lends = in_capacity_ > Worker::small_buffer_bytes || held_ > 0;
   const uint64_t oldest = session_->oldest_unfinished();
   bool begun = completed_;
@@ -422,6 +426,11 @@ void Connection::finish() {
   // Batches under way may be charged already, so they are answered first.
   if (!awaits && session_->holds_back() && under_way_.empty()) return say_goodbye();
   if (unsent_.empty()) process();
+}
+
+bool Connection::may_owe() const {
+  if (finishing_ || phase_ != Phase::serving || is_turned_away()) return false;
+  return is_unfinished() || (stream_.unread_bytes() == 0 && !stream_.has_received());
 }
 
 // Called while the server stops: ends the waits of this connection. True: there are late replies,

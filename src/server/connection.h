@@ -77,6 +77,8 @@ class Connection final : public engine::ReplySink,
   bool is_sending() const { return !unsent_.empty(); }
   // The server stops: answers the requests that have arrived, then closes.
   void finish();
+  // May a request be on its way: has the client begun one, or sent nothing yet since it connected?
+  bool may_owe() const;
   // Closes now.
   void abort();
   // Output that was held back up to this number (Worker::wait_for_commit) may be sent. Not
@@ -133,6 +135,7 @@ class Connection final : public engine::ReplySink,
   void refuse_behind_replies(std::string_view why);
   void end_wait();
   void release_input();
+  bool is_unfinished() const;
   void note_unfinished();
   void note_idle();
   void note_wake();

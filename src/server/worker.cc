@@ -60,6 +60,8 @@ constexpr size_t idle_texts_max = 1024;
 // A timer measures a span, but the engine's times are times of the clock, which may be set forward
 // meanwhile, as may happen while the machine sleeps. So the clock is read this often.
 constexpr std::chrono::seconds look_at_clock_every{1};
+// How long a stop waits for requests that may be under way, and how often it looks.
+constexpr std::chrono::milliseconds grace{300}, grace_step{10};
 
 }  // namespace
 
@@ -71,6 +73,7 @@ Worker::Worker(store::Store& store, base::Clock& clock, const live::Live& live,
       committer_(store.committer()),
       work_(io_.get_executor()),
       deadline_(io_),
+      grace_timer_(io_),
       due_(io_),
       waits_timer_(io_),
       poller_(io_, [this] { gathered_.send_all(); }),
@@ -194,8 +197,7 @@ void Worker::give_back_text(std::string text) {
 void Worker::stop(std::chrono::milliseconds limit) {
   asio::post(io_, [this, limit] {
     stopping_ = true;
-    const std::vector<std::shared_ptr<Connection>> all(all_.begin(), all_.end());
-    for (const auto& connection : all) connection->finish();
+    finish_all(std::min(limit, grace));
     deadline_.expires_after(limit);
     deadline_.async_wait([this](boost::system::error_code ec) {
       if (ec) return;
@@ -203,6 +205,23 @@ void Worker::stop(std::chrono::milliseconds limit) {
       for (const auto& connection : late) connection->abort();
     });
     end_if_idle();
+  });
+}
+
+// Ends every connection, those to which a request may be under way when it has been answered, or
+// after `rest` at the latest.
+void Worker::finish_all(std::chrono::milliseconds rest) {
+  const std::vector<std::shared_ptr<Connection>> all(all_.begin(), all_.end());
+  bool owes = false;
+  for (const auto& connection : all)
+    if (rest.count() > 0 && connection->may_owe())
+      owes = true;
+    else
+      connection->finish();
+  if (!owes) return;
+  grace_timer_.expires_after(grace_step);
+  grace_timer_.async_wait([this, rest](boost::system::error_code ec) {
+    if (!ec) finish_all(rest - grace_step);
   });
 }
 
@@ -396,6 +415,7 @@ void Worker::leave(const std::shared_ptr<Connection>& connection) {
 void Worker::end_if_idle() {
   if (!stopping_ || !all_.empty()) return;
   deadline_.cancel();
+  grace_timer_.cancel();
   due_.cancel();
   waits_timer_.cancel();
   store_.detach(engine_.completions());

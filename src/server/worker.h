@@ -171,6 +171,7 @@ class Worker {
   base::Buffer& late_out() { return late_out_; }
 
  private:
+  void finish_all(std::chrono::milliseconds rest);
   void end_if_idle();
   void advance();
   void release_durable();
@@ -195,7 +196,7 @@ class Worker {
   std::vector<std::unique_ptr<char[]>> idle_small_, idle_large_;  // outlive what io_ still holds
   boost::asio::io_context io_{BOOST_ASIO_CONCURRENCY_HINT_UNSAFE_IO};
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
-  boost::asio::steady_timer deadline_, due_, waits_timer_;
+  boost::asio::steady_timer deadline_, grace_timer_, due_, waits_timer_;
   net::Poller poller_;
   engine::WorkerStats& stats_;
   std::unique_ptr<engine::TopKeys> top_keys_;

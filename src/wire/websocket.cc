@@ -39,6 +39,12 @@ bool may_be_sent(uint64_t code) {
          (code >= 3000 && code <= 4999);
 }
 
+// Is the length in the fewest bytes that suffice?
+bool is_minimal(const WebsocketHeader& header) {
+  const size_t length_bytes = header.bytes - (header.masked ? 6 : 2);
+  return length_bytes == 0 || header.payload_bytes >= (length_bytes == 2 ? 126 : 65'536);
+}
+
 // The code to close with for a frame that must not come, or 0. Told by the header, so that no
 // caller waits for a payload that is too long.
 uint16_t fault(const WebsocketHeader& header, bool fragmented, size_t bytes_so_far) {
@@ -54,18 +60,15 @@ uint16_t fault(const WebsocketHeader& header, bool fragmented, size_t bytes_so_f
     case websocket_close:
     case ping_frame:
     case websocket_pong:
-      return header.final && header.payload_bytes <= control_bytes_max ? 0 : protocol_error;
+      return header.final && header.payload_bytes <= control_bytes_max && is_minimal(header)
+                 ? 0
+                 : protocol_error;
     default:
       return protocol_error;
   }
   if (header.payload_bytes >> 32 != 0) return policy_violation;
-  return header.payload_bytes + bytes_so_far > websocket_message_bytes_max ? too_big : 0;
-}
-
-// Is the length in the fewest bytes that suffice?
-bool is_minimal(const WebsocketHeader& header) {
-  const size_t length_bytes = header.bytes - (header.masked ? 6 : 2);
-  return length_bytes == 0 || header.payload_bytes >= (length_bytes == 2 ? 126 : 65'536);
+  if (header.payload_bytes + bytes_so_far > websocket_message_bytes_max) return too_big;
+  return is_minimal(header) ? 0 : protocol_error;
 }
 
 // The payload of a whole frame, without its mask (RFC 6455, 5.3).
@@ -118,7 +121,6 @@ WebsocketEvent WebsocketReader::next(std::string_view in) {
   if (const uint16_t code = fault(header, fragmented_ != 0, fragments_.size()); code != 0)
     return broken(code);
   if (in.size() - header.bytes < header.payload_bytes) return {};
-  if (!is_minimal(header)) return broken(protocol_error);
 
   const auto size = static_cast<size_t>(header.payload_bytes);
   const std::string_view frame = in.substr(0, header.bytes + size);

@@ -18,9 +18,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The paths of the libraries and of the loader, as ldd(1) lists them.
+// The paths of the libraries and of the loader, as ldd(1) lists them; a static program has none.
 std::vector<std::string> libraries_of(const std::string& program) {
-  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen(("ldd '" + program + "'").c_str(), "r"),
+  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen(("ldd '" + program + "' 2>/dev/null").c_str(), "r"),
                                                    &::pclose);
   if (!pipe) fail("popen");
   std::vector<std::string> paths;
@@ -30,7 +30,6 @@ std::vector<std::string> libraries_of(const std::string& program) {
     for (std::string word; words >> word;)
       if (word.starts_with('/')) paths.push_back(word);
   }
-  if (paths.empty()) fail("ldd");
   return paths;
 }
 
@@ -43,9 +42,9 @@ void copy(const std::string& from, const std::string& to) {
 
 }  // namespace
 
-BareRoot::BareRoot() {
-  for (const std::string& library : libraries_of(binary_path())) copy(library, path() + library);
-  copy(binary_path(), path() + binary_path());
+BareRoot::BareRoot(std::string program) : program_(std::move(program)) {
+  for (const std::string& library : libraries_of(program_)) copy(library, path() + library);
+  copy(program_, path() + program_);
 }
 
 void BareRoot::write(const std::string& name, const std::string& text) const {
@@ -60,11 +59,30 @@ void BareRoot::make(const std::string& name, unsigned mode) const {
 std::unique_ptr<Process> BareRoot::start(const Words& words, const Variables& variables,
                                          const std::string& redirections) const {
   const bool is_root = ::geteuid() == 0;
-  Process::Options options{.arguments = {"-c",
-                                         "exec " + std::string(is_root ? "" : "unshare -r ") +
-                                             "chroot \"$0\" \"$@\" " + redirections,
-                                         path(), binary_path()},
-                           .environment = variables};
+  return start_by(
+      "exec " + std::string(is_root ? "" : "unshare -r ") + "chroot \"$0\" \"$@\" " + redirections,
+      words, variables);
+}
+
+std::unique_ptr<Process> BareRoot::start_sealed(const Words& words, const Variables& variables,
+                                                const std::string& writable) const {
+  std::string script =
+      "mount --bind \"$0\" \"$0\" && mount -o remount,ro,bind \"$0\" && "
+      "exec chroot --userspec=65532:65532 \"$0\" \"$@\"";
+  if (!writable.empty()) {
+    make(writable, 0777);
+    script.insert(script.find("exec "), "mount --bind \"$0" + writable + "\" \"$0" + writable +
+                                            "\" && mount -o remount,rw,bind \"$0" + writable +
+                                            "\" && ");
+  }
+  fs::permissions(path(), fs::perms::others_read | fs::perms::others_exec, fs::perm_options::add);
+  return start_by("exec unshare --mount /bin/sh -c '" + script + "' \"$0\" \"$@\"", words,
+                  variables);
+}
+
+std::unique_ptr<Process> BareRoot::start_by(const std::string& script, const Words& words,
+                                            const Variables& variables) const {
+  Process::Options options{.arguments = {"-c", script, path(), program_}, .environment = variables};
   options.arguments.insert(options.arguments.end(), words.begin(), words.end());
   options.environment.try_emplace("XDG_RUNTIME_DIR", "");
   options.environment.try_emplace("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");

@@ -9,10 +9,12 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <stdexcept>
+#include <string_view>
 #include <system_error>
 
 #include "tests/support/fail.h"
@@ -43,12 +45,35 @@ const std::string& runtime_folder() {
   return made.path;
 }
 
+// LISTEN_PID has room for a number, which the child knows.
+constexpr std::string_view listen_pid = "LISTEN_PID=";
+constexpr int sockets_at = 3, sockets_meanwhile = 200;
+
+// In the child: makes the sockets its descriptors from 3 on, and says whose they are.
+void pass_on(const std::vector<int>& sockets, const std::vector<char*>& environment) {
+  for (size_t i = 0; i < sockets.size(); ++i)
+    ::dup2(sockets[i], sockets_meanwhile + static_cast<int>(i));
+  for (size_t i = 0; i < sockets.size(); ++i) {
+    ::dup2(sockets_meanwhile + static_cast<int>(i), sockets_at + static_cast<int>(i));
+    ::close(sockets_meanwhile + static_cast<int>(i));
+  }
+  for (char* text : environment) {
+    if (text == nullptr || !std::string_view(text).starts_with(listen_pid)) continue;
+    char* const digits = text + listen_pid.size();
+    *std::to_chars(digits, digits + 10, ::getpid()).ptr = '\0';
+  }
+}
+
 std::vector<std::string> environment_of(const Process::Options& options) {
   std::map<std::string, std::string> all = options.environment;
   for (const char* name : {"PATH", "ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS", "LSAN_OPTIONS"})
     if (const char* value = std::getenv(name)) all.try_emplace(name, value);
   // So that servers of other tests, and of this machine, are not found.
   all.try_emplace("XDG_RUNTIME_DIR", runtime_folder());
+  if (!options.sockets.empty()) {
+    all["LISTEN_FDS"] = std::to_string(options.sockets.size());
+    all["LISTEN_PID"] = std::string(11, '0');
+  }
   std::vector<std::string> texts;
   for (const auto& [name, value] : all) {
     texts.push_back(name);
@@ -77,6 +102,7 @@ Process::Process(const Options& options, const std::string& program) {
     ::dup2(nothing, STDIN_FILENO);
     ::dup2(out[1], STDOUT_FILENO);
     ::dup2(err[1], STDERR_FILENO);
+    if (!options.sockets.empty()) pass_on(options.sockets, envp);
     if (!options.folder.empty() && ::chdir(options.folder.c_str()) != 0) ::_exit(126);
     if (options.open_files > 0) {
       const rlimit limit{options.open_files, options.open_files};

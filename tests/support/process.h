@@ -32,6 +32,9 @@ class Process {
     // Soft limit of a file's bytes, to simulate a full disk; none: the test's own.
     std::optional<size_t> file_bytes = {};
     bool read_err = true;  // false: standard error is a pipe that is not read
+    // Listening sockets that the child inherits, as a service manager passes them; they stay open
+    // here.
+    std::vector<int> sockets = {};
   };
 
   explicit Process(const Options& options, const std::string& program = binary_path());

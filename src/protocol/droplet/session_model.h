@@ -258,11 +258,11 @@ inline Transcript expected(std::string_view bytes) {
       close(1009);
       break;
     }
-    if (bytes.size() - header < size) break;
     if ((length_bytes == 2 && size < 126) || (length_bytes == 8 && size < 65'536)) {
       close(1002);
       break;
     }
+    if (bytes.size() - header < size) break;
     std::string payload(bytes.substr(header, size));
     for (size_t i = 0; masked && i < size; ++i)
       payload[i] = static_cast<char>(payload[i] ^ bytes[header - 4 + i % 4]);

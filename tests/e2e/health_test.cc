@@ -1,0 +1,129 @@
+// `sluice health`, as the health check of a container runs it, and the program under the name of a
+// server that it takes the place of.
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tests/support/divvy_server.h"
+#include "tests/support/http_client.h"
+#include "tests/support/patience.h"
+#include "tests/support/process.h"
+#include "tests/support/redis_server.h"
+
+namespace sluice::tests::health_test {
+namespace {
+
+class Health : public testing::Test {
+ protected:
+  Finished health(std::vector<std::string> words = {},
+                  std::map<std::string, std::string> variables = {}) const {
+    words.insert(words.begin(), "health");
+    variables.try_emplace("RUNTIME_DIRECTORY", folder_.path());
+    return run({.arguments = std::move(words), .environment = std::move(variables)});
+  }
+  // Its admin port is the socket in the folder, as in a container.
+  Process::Options options(std::vector<std::string> words) const {
+    return {.arguments = std::move(words), .environment = {{"RUNTIME_DIRECTORY", folder_.path()}}};
+  }
+
+  Folder folder_;
+};
+
+TEST_F(Health, IsTheStateOfTheServerThatRunsHere) {
+  EXPECT_EQ(health({"--live"}).status, 1);
+  {
+    Process server(options({"http", "--port", "0", "--drain", "300s"}));
+    await_listening(server, "http");
+    const Finished ready = health();
+    EXPECT_EQ(ready.status, 0) << ready.err;
+    EXPECT_EQ(ready.out, "ready\n");
+    EXPECT_EQ(health({"--live"}).out, "live\n");
+    EXPECT_EQ(health({"--json"}).out, "{\n  \"status\": \"ready\"\n}\n");
+    server.signal(SIGTERM);
+    ASSERT_TRUE(server.says("not ready any more"));
+    const Finished draining = health();
+    EXPECT_EQ(draining.status, 1);
+    EXPECT_TRUE(draining.out.starts_with("unhealthy: not ready: ")) << draining.out;
+    EXPECT_EQ(health({"--live"}).status, 0);
+    server.signal(SIGTERM);
+    EXPECT_EQ(server.wait(), 0);
+  }
+  EXPECT_EQ(health().status, 1);
+}
+
+// The check of a container has the variables of its server, and no token.
+TEST_F(Health, AsksWhereTheServersVariableSays) {
+  const uint16_t port = free_port();
+  const std::map<std::string, std::string> variables{
+      {"SLUICE_ADMIN", "127.0.0.1:" + std::to_string(port)},
+      {"SLUICE_ADMIN_TOKEN", "a-token-of-enough-bytes"}};
+  Process server({.arguments = {"http", "--port", "0"}, .environment = variables});
+  await_listening(server, "http");
+  const Finished ready = health({}, variables);
+  EXPECT_EQ(ready.status, 0) << ready.err;
+  EXPECT_EQ(ready.err, "");
+  EXPECT_EQ(health({"--admin", "127.0.0.1:" + std::to_string(port)}).status, 0);
+}
+
+TEST_F(Health, GivesUpWithinTwoSeconds) {
+  // Connections are taken by the kernel, and nobody answers.
+  const uint16_t port = free_port();
+  const int silent = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(::bind(silent, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  ASSERT_EQ(::listen(silent, 5), 0);
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(health({"--admin", "127.0.0.1:" + std::to_string(port)}).status, 1);
+  const auto took = std::chrono::steady_clock::now() - begin;
+  EXPECT_GE(took, std::chrono::milliseconds(1300));
+  EXPECT_LT(took, promised(std::chrono::milliseconds(2000)));
+  ::close(silent);
+}
+
+TEST_F(Health, OfSeveralServersIsUnknown) {
+  Process one(options({"http", "--port", "0"})), other(options({"http", "--port", "0"}));
+  await_listening(one, "http");
+  await_listening(other, "http");
+  const Finished unknown = health();
+  EXPECT_EQ(unknown.status, 1);
+  EXPECT_NE(unknown.err.find("choose one with --admin"), std::string::npos) << unknown.err;
+}
+
+TEST_F(Health, WrongWordsAreWrongUsage) {
+  EXPECT_EQ(health({"now"}).status, 2);
+  EXPECT_EQ(health({"--admin", "nowhere:x"}).status, 2);
+}
+
+// A container of the original starts /bin/ratelimit without a word.
+TEST(NamesOfOriginals, AProgramOfThatNameIsThatServer) {
+  Folder folder;
+  const std::string link = folder.path() + "/ratelimit";
+  std::filesystem::create_symlink(binary_path(), link);
+  std::filesystem::create_directories(folder.path() + "/runtime/config");
+  std::ofstream(folder.path() + "/runtime/config/shop.yaml")
+      << "domain: shop\ndescriptors: [{ key: k, rate_limit: { unit: hour, requests_per_unit: 1 } "
+         "}]\n";
+  Process server({.arguments = {},
+                  .environment = {{"RUNTIME_ROOT", folder.path() + "/runtime"},
+                                  {"PORT", "0"},
+                                  {"GRPC_PORT", "0"},
+                                  {"USE_STATSD", "false"}}},
+                 link);
+  EXPECT_GT(await_listening(server, "envoy"), 0);
+  server.signal(SIGTERM);
+  EXPECT_EQ(server.wait(), 0);
+}
+
+}  // namespace
+}  // namespace sluice::tests::health_test
