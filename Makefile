@@ -4,7 +4,7 @@ SUITES ?= tools release clients asan
 export DESTDIR FUZZ_SECONDS JOBS SLUICE_CRASHES SLUICE_CRASH_SEED
 
 .DEFAULT_GOAL := help
-.PHONY: help run build check test test-all test-crash bench fuzz lint format install clean
+.PHONY: help run build check test test-all test-crash bench fuzz lint format install dist clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,5 +52,8 @@ install: build ## install the program and the libraries under PREFIX (/usr/local
 	@scripts/build release sluice public_libraries
 	@cmake --install build/release --strip --prefix "$(PREFIX)"
 
+dist: ## leave a release in dist/: static programs, image, packages, sums (ARGS='--only amd64' without arm64)
+	@scripts/dist $(ARGS)
+
 clean: ## remove everything built
-	rm -rf build tests/clients/*/node_modules tests/clients/*/*/node_modules
+	rm -rf build dist tests/clients/*/node_modules tests/clients/*/*/node_modules

@@ -1,7 +1,7 @@
 """Rate limits and quotas inside a Python program, by libsluice-limiter's C interface (sluice/sluice.h).
 
-The library is found as the system finds libraries, or is the file that SLUICE_LIMITER_LIBRARY names; name libsluice-durable
-there to keep counters in a directory. Times are whole
+The library is the file that SLUICE_LIMITER_LIBRARY names, or the one beside this file, which a wheel has, or is found as the
+system finds libraries; name libsluice-durable there to keep counters in a directory. Times are whole
 microseconds since the Unix epoch; without one the limiter's clock is read. Any number of threads may use a Limiter.
 Callbacks of waits are called by the thread that calls run_due(), and may call everything.
 """
@@ -55,7 +55,9 @@ _WaitCallback = CFUNCTYPE(None, c_void_p, c_uint64, POINTER(_Decision))
 
 
 def _load() -> ctypes.CDLL:
-    library = ctypes.CDLL(os.environ.get("SLUICE_LIMITER_LIBRARY", "libsluice-limiter.so.0.2"))
+    beside = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libsluice-limiter.so")
+    installed = beside if os.path.exists(beside) else "libsluice-limiter.so.0.2"
+    library = ctypes.CDLL(os.environ.get("SLUICE_LIMITER_LIBRARY", installed))
     error, decision = POINTER(_Error), POINTER(_Decision)
     key = [c_void_p, c_void_p, c_char_p, c_size_t]
     entries = [c_void_p, POINTER(_Entry), c_size_t]

@@ -1,0 +1,22 @@
+# Toolchain for arm64 on another machine: Debian's cross compiler with the libraries of Debian's arm64 packages, which
+# scripts/build_arm64 unpacks into build/arm64/sysroot. Tools that run during the build (protoc, ninja) are this machine's.
+set(CMAKE_SYSTEM_NAME Linux)
+set(CMAKE_SYSTEM_PROCESSOR aarch64)
+set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)
+set(CMAKE_CXX_COMPILER aarch64-linux-gnu-g++)
+set(CMAKE_LIBRARY_ARCHITECTURE aarch64-linux-gnu)
+get_filename_component(CMAKE_SYSROOT ${CMAKE_CURRENT_LIST_DIR}/../build/arm64/sysroot ABSOLUTE)
+
+# char is signed on amd64, where everything is tested.
+set(CMAKE_CXX_FLAGS_INIT -fsigned-char)
+# The C++ library and libgcc are those of the unpacked packages too, so that all that is linked has the sources and the
+# security fixes of Debian's arm64; the cross compiler's own C library lacks the latter.
+set(CMAKE_EXE_LINKER_FLAGS_INIT "-B ${CMAKE_SYSROOT}/usr/lib/gcc/aarch64-linux-gnu/12 -L ${CMAKE_SYSROOT}/usr/lib/gcc/aarch64-linux-gnu/12")
+set(CMAKE_SHARED_LINKER_FLAGS_INIT "${CMAKE_EXE_LINKER_FLAGS_INIT}")
+
+set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
+set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
+set(ENV{PKG_CONFIG_LIBDIR} ${CMAKE_SYSROOT}/usr/lib/aarch64-linux-gnu/pkgconfig:${CMAKE_SYSROOT}/usr/share/pkgconfig)
+set(ENV{PKG_CONFIG_SYSROOT_DIR} ${CMAKE_SYSROOT})

@@ -1,0 +1,195 @@
+"""Makes dist/ of the programs that `scripts/dist` has built: what a release consists of.
+
+    python3 -m tools.dist [--only amd64] [--into dist] [--amd64 build/release/dist] [--arm64 build/arm64/dist]
+
+The two folders are those of the static programs, the linker's maps and the libraries for Python. Every time in an archive is
+SOURCE_DATE_EPOCH, by default that of the commit, so two runs leave the same bytes. SLUICE_SOURCE_URL, where it is set, is the
+address of the source that the image names.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import elf, image, package, parts, wheel
+from .archive import below, file, gz, tar
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM_BYTES_MAX = 32 << 20
+IMAGE_BYTES_MAX = 9_000_000  # for each architecture
+SYSTEMD = ROOT / "examples/systemd"
+
+
+class Refused(Exception):
+    """There can be no release; the text says why."""
+
+
+@dataclass(frozen=True)
+class Built:
+    """What was built for one architecture."""
+
+    architecture: str
+    program: bytes
+    library: bytes
+    parts: set[parts.Part]
+    packages: set[str]
+
+
+def output(*command: str | Path) -> bytes:
+    return subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, timeout=60).stdout
+
+
+def commit() -> tuple[str, int]:
+    """The name of the commit, marked if files differ from it, and the time that everything gets."""
+    revision = output("git", "rev-parse", "HEAD").decode().strip()
+    if output("git", "status", "--porcelain", "--untracked-files=no"):
+        revision += "-modified"
+    epoch = os.environ.get("SOURCE_DATE_EPOCH") or output("git", "log", "-1", "--format=%ct").decode()
+    return revision, int(epoch)
+
+
+def read_built(architecture: str, folder: Path) -> Built:
+    program = (folder / "sluice").read_bytes()
+    facts = elf.read(program)
+    if facts.machine != elf.MACHINES[architecture]:
+        raise Refused(f"{folder}/sluice is not for {architecture}")
+    if not facts.static or facts.needed or not facts.stripped:
+        raise Refused(f"{folder}/sluice is not static and stripped")
+    if len(program) > PROGRAM_BYTES_MAX:
+        raise Refused(f"{folder}/sluice has {len(program)} bytes; at most {PROGRAM_BYTES_MAX} are allowed")
+    system = parts.Machine() if architecture == "amd64" else parts.Sysroot(ROOT / "build/arm64/sysroot")
+    names = set()
+    for link_map in ("sluice.map", "libsluice-limiter.map"):
+        names |= parts.packages((folder / link_map).read_text(encoding="utf-8", errors="replace"), system, ROOT)
+    return Built(architecture, program, (folder / "libsluice-limiter.so").read_bytes(), {system.part(name) for name in names}, names)
+
+
+def chart(version: str, epoch: int) -> bytes:
+    """The Helm chart, packed as helm does."""
+    top = ROOT / "deploy/chart/sluice"
+    about = (top / "Chart.yaml").read_text(encoding="utf-8")
+    for key in ("version", "appVersion"):
+        if not re.search(rf'^{key}: "?{re.escape(version)}"?$', about, re.MULTILINE):
+            raise Refused(f"the {key} of deploy/chart/sluice/Chart.yaml is not {version}")
+    entries = [file(f"sluice/{path.relative_to(top)}", path.read_bytes()) for path in sorted(top.rglob("*")) if path.is_file()]
+    # helm takes the first file for the description of the chart.
+    return gz(tar(entries, epoch))
+
+
+def compose(version: str) -> bytes:
+    text = (ROOT / "deploy/compose.yaml").read_bytes()
+    if not re.search(rb"image: \S*sluice:" + re.escape(version).encode() + rb"\s", text):
+        raise Refused(f"deploy/compose.yaml does not name the image sluice:{version}")
+    return text
+
+
+def pages(program: Path, scratch: Path) -> tuple[dict[str, bytes], dict[str, bytes], bytes]:
+    """Pages of the manual, completions by shell, and the sample configuration, as the program prints them."""
+    output(program, "man", "--to", scratch / "man")
+    manual = {path.name: path.read_bytes() for path in sorted((scratch / "man").iterdir())}
+    completions = {shell: output(program, "completion", shell) for shell in ("bash", "zsh", "fish")}
+    return manual, completions, output(program, "init", "-")
+
+
+def unit(name: str, bindir: str) -> bytes:
+    return (SYSTEMD / f"{name}.in").read_text(encoding="utf-8").replace("@SLUICE_BINDIR@", bindir).encode()
+
+
+def artefacts(built: list[Built], program: Path, scratch: Path) -> dict[str, bytes]:
+    """Every file of a release but the sums, by name."""
+    revision, epoch = commit()
+    version = output(program, "--version").decode().split()[1]
+    manual, completions, sample = pages(program, scratch)
+    licence = (ROOT / "LICENSE").read_bytes()
+    third_party = parts.third_party_licences(set().union(*(one.packages for one in built)))
+    by_architecture = {one.architecture: one.parts for one in built}
+    for line in parts.differences(by_architecture):
+        print(f"dist: the versions differ: {line}", file=sys.stderr)
+    documents = {"LICENSE": licence, "THIRD-PARTY-LICENSES": third_party}
+
+    result: dict[str, bytes] = {}
+    units = ("sluice.service", "sluice.socket")
+    for one in built:
+        name = f"sluice-linux-{one.architecture}"
+        result[name] = one.program
+        result[f"{name}.tar.gz"] = gz(tar(below(f"sluice-{version}", [
+            file("sluice", one.program, 0o755), file("sluice.yaml", sample), file("README.md", (ROOT / "README.md").read_bytes()),
+            *(file(path, text) for path, text in documents.items()),
+            *(file(path, unit(path, "/usr/local/bin")) for path in units),
+            *(file(f"man/man1/{page}", text) for page, text in manual.items()),
+            *(file(f"completions/{path}", completions[shell])
+              for shell, path in (("bash", "sluice.bash"), ("zsh", "_sluice"), ("fish", "sluice.fish"))),
+        ]), epoch))
+        result[package.name(version, one.architecture)] = package.deb(
+            package.contents(one.program, manual, completions, {path: unit(path, "/usr/bin") for path in units}, sample,
+                             licence.decode(), third_party, version, epoch), version, one.architecture, epoch)
+        result.update([wheel.wheel(one.library, one.architecture, version, documents, epoch)])
+
+    config = image.runtime(version, revision, os.environ.get("SLUICE_SOURCE_URL"), epoch)
+    authorities = Path("/", image.AUTHORITIES).read_bytes()
+    roots = {one.architecture: image.root(one.program, documents, authorities) for one in built}
+    result["sluice-oci.tar"] = image.layout(roots, version, config, epoch)
+    if len(result["sluice-oci.tar"]) > IMAGE_BYTES_MAX * len(built):
+        raise Refused(f"sluice-oci.tar has {len(result['sluice-oci.tar'])} bytes; at most {IMAGE_BYTES_MAX} are allowed for each architecture")
+    result[f"sluice-{version}.tgz"] = chart(version, epoch)
+    for store in ("redis", "disk"):
+        result[f"kubernetes-{store}.yaml"] = (ROOT / f"deploy/kubernetes/{store}.yaml").read_bytes()
+    result["compose.yaml"] = compose(version)
+    result["sluice.cdx.json"] = parts.components(by_architecture, version, epoch)
+    return result
+
+
+def sums(files: dict[str, bytes]) -> bytes:
+    return "".join(f"{hashlib.sha256(files[name]).hexdigest()}  {name}\n" for name in sorted(files)).encode()
+
+
+def leave(files: dict[str, bytes], into: Path) -> None:
+    """Writes the files beside the folder and then puts them in its place, so that it is never half there."""
+    fresh = into.with_name(f".{into.name}.new")
+    shutil.rmtree(fresh, ignore_errors=True)
+    fresh.mkdir(parents=True)
+    for name, data in {**files, "SHA256SUMS": sums(files)}.items():
+        path = fresh / name
+        path.write_bytes(data)
+        path.chmod(0o755 if data.startswith(b"\x7fELF") else 0o644)
+    shutil.rmtree(into, ignore_errors=True)
+    fresh.rename(into)
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="tools.dist", description="makes dist/ of the programs that were built")
+    parser.add_argument("--only", choices=["amd64"], help="leave the other architecture out")
+    parser.add_argument("--into", type=Path, default=ROOT / "dist")
+    parser.add_argument("--amd64", type=Path, default=ROOT / "build/release/dist")
+    parser.add_argument("--arm64", type=Path, default=ROOT / "build/arm64/dist")
+    options = parser.parse_args(arguments)
+    folders = {"amd64": options.amd64.resolve()}
+    if options.only:
+        print("dist: without arm64: the image is for amd64 alone, and there is no program and no package for arm64")
+    else:
+        folders["arm64"] = options.arm64.resolve()
+    scratch = ROOT / "build/dist"
+    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir(parents=True)
+    try:
+        built = [read_built(architecture, folder) for architecture, folder in folders.items()]
+        files = artefacts(built, folders["amd64"] / "sluice", scratch)
+    except (OSError, ValueError, Refused, subprocess.SubprocessError) as error:
+        print(f"dist: {error}", file=sys.stderr)
+        return 1
+    leave(files, options.into)
+    for name in sorted(files):
+        print(f"dist: {len(files[name]):>10} {name}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
