@@ -5,6 +5,7 @@ tests, and the seeds of fuzz targets. A line of it has the number of cases, the 
     146 cases   9b0c... tests/conformance/divvy.json      a JSON file: its digest is that of its bytes
       3 seeds   51d2... src/limit/put_test.cc             a source: the digest of what it seeds random numbers with
       1 input   0f77... fuzz/native_fuzz/empty            an input of a fuzz target
+      1 kept    77e1... tests/kept/0.2.0/log/...          a file that a release wrote
 
 A change of one that is listed fails. If the change is meant, the same commit takes the line out of the list (and adds the
 new one with --add), so that the history of the list shows each. What is new is listed by --add, which changes no line.
@@ -25,11 +26,12 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 LIST = Path("tests/frozen.txt")
 RECORDED = re.compile(r"^tests/(config|conformance|redis/recorded)/[^/]+\.json$")
+KEPT = re.compile(r"^tests/kept/")
 FUZZ_SEED = re.compile(r"^fuzz/[^/]+/")
 TEST_SOURCE = re.compile(r"^(src|tests)/.*\.(cc|h)$")
 # What decides the numbers of a random test: a generator with its seed, or a loop over seeds.
 SEEDED = re.compile(r"\b(?:Dice|mt19937(?:_64)?)(?:\s+\w+)?\s*[({][^;{}()]*[)}]|for \([^;]*\bseed\b[^;]*;[^;]*;")
-LINE = re.compile(r"^\s*(\d+) (cases|seeds|input)\s+([0-9a-f]{64}) (\S+)$")
+LINE = re.compile(r"^\s*(\d+) (cases|seeds|input|kept)\s+([0-9a-f]{64}) (\S+)$")
 
 
 class Frozen(NamedTuple):
@@ -55,6 +57,8 @@ def frozen(root: Path, path: str) -> Frozen | None:
         return None
     if RECORDED.match(path):
         return Frozen(number_of_cases(text), "cases", hashlib.sha256(text).hexdigest())
+    if KEPT.match(path):
+        return Frozen(1, "kept", hashlib.sha256(text).hexdigest())
     if FUZZ_SEED.match(path):
         return Frozen(1, "input", hashlib.sha256(text).hexdigest())
     if TEST_SOURCE.match(path):

@@ -19,7 +19,6 @@
 #include <vector>
 
 #include "tests/support/divvy_server.h"
-#include "tests/support/droplet_client.h"
 #include "tests/support/http_client.h"
 #include "tests/support/limitd_client.h"
 #include "tests/support/paths.h"
@@ -34,30 +33,30 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-// Windows of ten years, so that nothing comes back.
+// Windows of a hundred years, so that nothing comes back. Counters of droplet are full again after
+// a month at most, so none is among them.
 constexpr const char* config = R"(listen:
   - { protocol: divvy, address: "127.0.0.1:0" }
   - { protocol: limitd, address: "127.0.0.1:0" }
-  - { protocol: droplet, address: "127.0.0.1:0" }
   - { protocol: resp, address: "127.0.0.1:0" }
   - { protocol: http, address: "127.0.0.1:0" }
   - { protocol: admin, address: "127.0.0.1:0" }
 policy: [{ divvy: rules.ini }, { limitd: limitd.yaml }]
 rules:
-  - { name: window, match: { w: "*" }, actor: w, limit: { quota: 9, window: 87600h } }
-  - { name: fixed, match: { x: "*" }, actor: x, limit: { algorithm: fixed_window, quota: 9, window: 87600h } }
-  - { name: sliding, match: { s: "*" }, actor: s, limit: { algorithm: sliding_window, quota: 9, window: 87600h } }
-  - { name: log, match: { l: "*" }, actor: l, limit: { algorithm: sliding_log, quota: 9, window: 87600h } }
-  - { name: bucket, match: { g: "*" }, actor: g, limit: { algorithm: token_bucket, quota: 1, window: 87600h, burst: 9 } }
+  - { name: window, match: { w: "*" }, actor: w, limit: { quota: 1, window: 876000h, burst: 9 } }
+  - { name: fixed, match: { x: "*" }, actor: x, limit: { algorithm: fixed_window, quota: 9, window: 876000h } }
+  - { name: sliding, match: { s: "*" }, actor: s, limit: { algorithm: sliding_window, quota: 9, window: 876000h } }
+  - { name: log, match: { l: "*" }, actor: l, limit: { algorithm: sliding_log, quota: 9, window: 876000h } }
+  - { name: bucket, match: { g: "*" }, actor: g, limit: { algorithm: token_bucket, quota: 1, window: 876000h, burst: 9 } }
   - { name: seats, match: { f: "*" }, actor: f, limit: { algorithm: fixed_bucket, quota: 9 } }
   - name: two
     match: { t: "*", u: "*" }
     actor: [t, u]
-    limits: [{ quota: 9, window: 87600h }, { algorithm: fixed_bucket, quota: 5 }]
+    limits: [{ quota: 1, window: 876000h, burst: 9 }, { algorithm: fixed_bucket, quota: 5 }]
 )";
 constexpr const char* divvy_rules =
-    "[method=GET ip=*]\ncreditLimit = 9\nresetSeconds = 315360000\nactorField = ip\n\n"
-    "[default]\ncreditLimit = 1\nresetSeconds = 315360000\n";
+    "[method=GET ip=*]\ncreditLimit = 9\nresetSeconds = 3153600000\nactorField = ip\n\n"
+    "[default]\ncreditLimit = 1\nresetSeconds = 3153600000\n";
 constexpr const char* limitd_types = "db: { inMemory: true }\nbuckets: { seats: { size: 9 } }\n";
 
 class KeptStores : public testing::Test {
@@ -88,6 +87,7 @@ class KeptStores : public testing::Test {
           for (const char* key : {"reset_after_us", "says"}) limit.erase(key);
       lines.push_back(std::move(json));
     }
+    std::ranges::sort(lines, {}, [](const Json& line) { return line.dump(); });
     return lines;
   }
 
@@ -113,7 +113,6 @@ void KeptStores::record(const fs::path& to) const {
     const auto server = serve();
     const uint16_t divvy = await_listening(*server, "divvy"),
                    limitd = await_listening(*server, "limitd"),
-                   droplet = await_listening(*server, "droplet"),
                    resp = await_listening(*server, "resp"),
                    http_port = await_listening(*server, "http"),
                    admin = await_listening(*server, "admin");
@@ -130,7 +129,7 @@ void KeptStores::record(const fs::path& to) const {
         take(R"("entries": {")" + std::string(entry) + R"(": "a)" + std::to_string(i) + "\"}", i);
     take(R"("entries": {"f": "a"})", 7);
     take(R"("entries": {"t": "a", "u": "ü b"})", 4);
-    take(R"("key": "user:1", "limits": [{"quota": 9, "window": "87600h"}])", 3);
+    take(R"("key": "user:1", "limits": [{"quota": 1, "window": "876000h", "burst": 9}])", 3);
     post(http_port, "/v1/charge",
          R"({"id": "charge-0000000001", "takes": [{"entries": {"f": "b"}, "n": 2}]})");
     post(
@@ -142,8 +141,7 @@ void KeptStores::record(const fs::path& to) const {
     for (const auto& [program, port, words] :
          std::vector<std::tuple<std::string, uint16_t, std::vector<std::string>>>{
              {"limitd", limitd, {"take", "seats", "a", "5"}},
-             {"droplet", droplet, {"take", "jar", "--lo", "1000"}},
-             {"resp", resp, {"CL.THROTTLE", "k", "8", "9", "315360000", "2"}}}) {
+             {"resp", resp, {"CL.THROTTLE", "k", "1", "1", "3153600000", "1"}}}) {
       std::vector<std::string> all{"ask", program, "--server", "127.0.0.1:" + std::to_string(port)};
       all.insert(all.end(), words.begin(), words.end());
       const Finished asked = run({.arguments = all});
