@@ -61,6 +61,11 @@ UPGRADE_SUMMARY = {
     "failed": r"^upgrade: \d+ passed, (\d+) failed$",
     "skipped": r"^upgrade: (\d+) skipped",
 }
+SMOKE_SUMMARY = {
+    "passed": r"^smoke: (\d+) passed",
+    "failed": r"^smoke: \d+ passed, (\d+) failed",
+    "skipped": r"^smoke: .*, (\d+) skipped$",
+}
 BARE_SUMMARY = {
     "passed": r"^bare: (\d+) orders passed",
     "failed": r"^bare: \d+ orders passed, (\d+) failed$",
@@ -216,6 +221,7 @@ def tools() -> Tally:
 
 CLIENTS = ROOT / "tests/clients"
 CLIENT_SECONDS_MAX = 300
+SHIP_SECONDS_MAX = 1800
 FETCH_SECONDS_MAX = 300
 
 
@@ -225,10 +231,11 @@ def in_folders(pattern: str, base: Path = CLIENTS) -> list[Path]:
 
 
 def run_client(
-    name: str, command: list[str], folder: Path, count: Callable[[int, str], Tally], total: Tally
+    name: str, command: list[str], folder: Path, count: Callable[[int, str], Tally], total: Tally,
+    seconds_max: float = CLIENT_SECONDS_MAX,
 ) -> None:
     """Runs a script of tests, whose output appears only if one failed or was skipped, and adds what it counts to `total`."""
-    status, output = run(command, CLIENT_SECONDS_MAX, folder, listen=True, show=False)
+    status, output = run(command, seconds_max, folder, listen=True, show=False)
     tally = count(status, output)
     if tally.failures or tally.skipped:
         print(output, flush=True)
@@ -272,7 +279,7 @@ def make_environment(requirements: Path) -> Path:
     return python
 
 
-def python_clients(total: Tally, base: Path = CLIENTS) -> None:
+def python_clients(total: Tally, base: Path = CLIENTS, seconds_max: float = CLIENT_SECONDS_MAX) -> None:
     """X_test.py: once with each X-VERSION.requirements.txt beside it, or once without any package."""
     for script in in_folders("*_test.py", base):
         lists = sorted(script.parent.glob(f"{script.name.removesuffix('_test.py')}-*.requirements.txt"))
@@ -286,7 +293,7 @@ def python_clients(total: Tally, base: Path = CLIENTS) -> None:
                 except Failed as error:
                     total.failures.append(str(error))
                     continue
-            run_client(name, [str(python), script.name, "--verbose"], script.parent, count_unittest, total)
+            run_client(name, [str(python), script.name, "--verbose"], script.parent, count_unittest, total, seconds_max)
 
 
 def go_clients(total: Tally) -> None:
@@ -311,13 +318,30 @@ def clients() -> Tally:
     return total
 
 
+def smoke(folder: Path, *parts: str) -> Tally:
+    """Each artefact started as a user would (deploy/smoke)."""
+    return count_words(*run(["deploy/smoke", "--dist", str(folder), *parts], SHIP_SECONDS_MAX, listen=True), SMOKE_SUMMARY)
+
+
+def dist() -> Tally:
+    """What is shipped for amd64, made of the release build's objects, and started."""
+    build("release", "sluice_static", "sluice_limiter_wheel")
+    folder = ROOT / "build/dist"
+    if run([sys.executable, "-m", "tools.dist", "--only", "amd64", "--into", str(folder)], SHIP_SECONDS_MAX)[0] != 0:
+        raise Failed("tools.dist made no release")
+    return smoke(folder, "program", "tarball", "image", "deb", "wheel", "sums")
+
+
 def ship() -> Tally:
-    """What is shipped: the chart, rendered by helm, which is built first, and Compose."""
+    """All that is shipped, for both architectures: started, installed on fresh systems, and held to judges that are not ours;
+    the chart, rendered by helm, which is built first, and Compose."""
+    if run(["scripts/dist"], BUILD_SECONDS_MAX)[0] != 0:
+        raise Failed("scripts/dist made no release")
+    total = smoke(ROOT / "dist")
     build("release", "sluice")
     with contextlib.suppress(render_chart.NoHelm):  # then the tests that need it are skipped
         render_chart.find_helm()
-    total = Tally()
-    python_clients(total, ROOT / "tests/ship")
+    python_clients(total, ROOT / "tests/ship", SHIP_SECONDS_MAX)
     return total
 
 
@@ -401,9 +425,9 @@ def bare() -> Tally:
 
 
 def source() -> Tally:
-    """The build on Debian 13, and the static program there and beside musl (tests/ship/source_test.py)."""
+    """The build on Debian 13, and the static program there and beside musl (tests/ship/source.py)."""
     build("release", "sluice_static")
-    command = [sys.executable, "tests/ship/source_test.py", "--verbose"]
+    command = [sys.executable, "tests/ship/source.py", "--verbose"]
     return count_unittest(*run(command, 4 * BUILD_SECONDS_MAX, listen=True))
 
 
@@ -453,6 +477,7 @@ SUITES: dict[str, Callable[[], Tally]] = {
     "unit": lambda: ctest("release", 600, extra=["--exclude-regex", "^tests/"], targets=["unit_tests"]),
     "release": lambda: ctest("release", 900),
     "clients": clients,
+    "dist": dist,
     "ship": ship,
     # Tests that only make sense at full speed have the label release-only.
     "asan": lambda: ctest("asan", 1200, fixed_addresses(), ["--label-exclude", "release-only"]),

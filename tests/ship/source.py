@@ -2,7 +2,7 @@
 """Debian 13 builds the program from HEAD with `make build`, and the static program of this checkout runs on Debian 13 and
 beside musl. Each system is a root that mmdebstrap makes. Takes root, the network, and an hour without a filled ccache.
 
-    tests/ship/source_test.py [--verbose] [TEST...]
+    tests/ship/source.py [--verbose] [TEST...]
 
 With CCACHE_DIR set the build shares that cache. The static program is SLUICE_STATIC, by default
 build/release/dist/sluice; without it its tests are skipped, as are all where a root cannot be made.
