@@ -23,6 +23,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import render_chart
+
 ROOT = Path(__file__).resolve().parent.parent
 BUILD_SECONDS_MAX = 3600
 RUN_AGAIN_SECONDS_MAX = 2.0
@@ -217,9 +219,9 @@ CLIENT_SECONDS_MAX = 300
 FETCH_SECONDS_MAX = 300
 
 
-def in_folders(pattern: str) -> list[Path]:
-    """Files of ours under tests/clients."""
-    return sorted(path for path in CLIENTS.rglob(pattern) if "node_modules" not in path.parts)
+def in_folders(pattern: str, base: Path = CLIENTS) -> list[Path]:
+    """Files of ours, by default under tests/clients."""
+    return sorted(path for path in base.rglob(pattern) if "node_modules" not in path.parts)
 
 
 def run_client(
@@ -270,9 +272,9 @@ def make_environment(requirements: Path) -> Path:
     return python
 
 
-def python_clients(total: Tally) -> None:
+def python_clients(total: Tally, base: Path = CLIENTS) -> None:
     """X_test.py: once with each X-VERSION.requirements.txt beside it, or once without any package."""
-    for script in in_folders("*_test.py"):
+    for script in in_folders("*_test.py", base):
         lists = sorted(script.parent.glob(f"{script.name.removesuffix('_test.py')}-*.requirements.txt"))
         for requirements in lists or [None]:
             name = str(script.relative_to(ROOT))
@@ -306,6 +308,16 @@ def clients() -> Tally:
     node_clients(total)
     python_clients(total)
     go_clients(total)
+    return total
+
+
+def ship() -> Tally:
+    """What is shipped: the chart, rendered by helm, which is built first, and Compose."""
+    build("release", "sluice")
+    with contextlib.suppress(render_chart.NoHelm):  # then the tests that need it are skipped
+        render_chart.find_helm()
+    total = Tally()
+    python_clients(total, ROOT / "tests/ship")
     return total
 
 
@@ -388,6 +400,13 @@ def bare() -> Tally:
     return count_words(status, output, BARE_SUMMARY)
 
 
+def source() -> Tally:
+    """The build on Debian 13, and the static program there and beside musl (tests/ship/source_test.py)."""
+    build("release", "sluice_static")
+    command = [sys.executable, "tests/ship/source_test.py", "--verbose"]
+    return count_unittest(*run(command, 4 * BUILD_SECONDS_MAX, listen=True))
+
+
 def crash() -> Tally:
     """The crash tests of tests/e2e with many more rounds; each says how many it made."""
     build("release", "sluice", "e2e_test")
@@ -434,6 +453,7 @@ SUITES: dict[str, Callable[[], Tally]] = {
     "unit": lambda: ctest("release", 600, extra=["--exclude-regex", "^tests/"], targets=["unit_tests"]),
     "release": lambda: ctest("release", 900),
     "clients": clients,
+    "ship": ship,
     # Tests that only make sense at full speed have the label release-only.
     "asan": lambda: ctest("asan", 1200, fixed_addresses(), ["--label-exclude", "release-only"]),
     "tsan": lambda: ctest("tsan", 2400, fixed_addresses(), ["--label-exclude", "release-only"]),
@@ -443,6 +463,7 @@ SUITES: dict[str, Callable[[], Tally]] = {
     "debug": debug,
     "packages": packages,
     "bare": bare,
+    "source": source,
     "crash": crash,
     "scenarios": scenarios,
     "upgrade": upgrade,
@@ -451,7 +472,7 @@ SUITES: dict[str, Callable[[], Tally]] = {
 }
 
 
-MAY_BE_SKIPPED = {"bare", "upgrade"}  # as a whole: not every machine can do it, or there is no release yet
+MAY_BE_SKIPPED = {"bare", "source", "upgrade"}  # as a whole: not every machine can do it, or there is no release yet
 
 
 def attempt(name: str) -> Tally:
@@ -459,7 +480,7 @@ def attempt(name: str) -> Tally:
     start = time.monotonic()
     try:
         tally = SUITES[name]()
-    except (Failed, OSError, xml.ParseError) as error:
+    except (Failed, OSError, subprocess.SubprocessError, xml.ParseError) as error:
         say(f"{name}: {error}", "31")
         tally = Tally(failures=[str(error)])
     if tally.passed == 0 and not tally.failures and not (name in MAY_BE_SKIPPED and tally.skipped > 0):

@@ -385,8 +385,7 @@ Table table_of(Config& config) {
            .variable = "SLUICE_DRAIN",
            .type = "LENGTH",
            .help = "How long a stop goes on serving while /health/ready says no, so "
-                   "that\nload balancers send no more; as 5s, default 0: not at all",
-           .shown = Shown::changed}),
+                   "that\nload balancers send no more; as 5s, default 0: not at all"}),
       section("store", config.store, store_table),
       section("log", config.log, log_table)};
   each_settings([&](size_t number, const protocol::Description& protocol) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <thread>
 #include <utility>
 
 #include "base/machine.h"
@@ -280,6 +281,16 @@ uint64_t DurableStore::commit_seq(bool needs_commit) const {
 bool DurableStore::is_behind() const {
   const int64_t since_us = now_us() - committed_since_us_.load(std::memory_order_relaxed);
   return since_us >= 2 * options_.interval.us;
+}
+
+base::Done DurableStore::backup(const std::string& target) {
+  constexpr int64_t most_us = 5'000'000;
+  const int64_t began_us = now_us();
+  // With `always` nothing is answered that is not committed.
+  while (options_.durability == Durability::interval && !failing_.load() &&
+         committed_since_us_.load() < began_us && now_us() - began_us < most_us)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  return journal_->backup(target);
 }
 
 int64_t DurableStore::now_us() {

@@ -103,8 +103,9 @@ class DurableStore final : public store::Store,
   std::string why_degraded() const override;
   void collect(metrics::Page& page) const override;
 
-  // A copy of what is committed, on which a server can be started (disk::Journal::backup).
-  base::Done backup(const std::string& target) { return journal_->backup(target); }
+  // A copy on which a server can be started (disk::Journal::backup), of what was answered before the
+  // call, unless the disk fails. Blocks; any thread.
+  base::Done backup(const std::string& target);
   // The texts that are stored beside the counters; null: the journal has no place for them. Lives
   // as long as the store.
   store::MetadataStore* metadata() { return journal_->metadata(); }

@@ -1,15 +1,12 @@
 // `sluice ask droplet` with a real server, and what the server's log says of a request.
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "tests/support/divvy_server.h"
 #include "tests/support/droplet_client.h"
-#include "tests/support/paths.h"
 
 namespace sluice::tests {
 namespace {
@@ -68,26 +65,6 @@ TEST_F(DropletAsk, SaysWhyItGotNoDecision) {
   EXPECT_EQ(refused.status, 3);
   EXPECT_NE(refused.err.find("the server refused: 503"), std::string::npos) << refused.err;
   EXPECT_NE(refused.err.find("too many connections"), std::string::npos) << refused.err;
-}
-
-// The README's commands with a fresh server print what the README shows.
-TEST_F(DropletAsk, SaysWhatTheReadmeShows) {
-  std::ifstream readme(tests::source_path("README.md"));
-  std::string line;
-  while (std::getline(readme, line) && line != "## From droplet to sluice") continue;
-  while (std::getline(readme, line) && line != "```console") continue;
-  int commands = 0;
-  for (std::string said; std::getline(readme, line) && line != "```";) {
-    const std::string begin = "$ sluice ask droplet ";
-    ASSERT_TRUE(line.starts_with(begin)) << line;
-    ASSERT_TRUE(std::getline(readme, said));
-    std::istringstream rest(line.substr(begin.size()));
-    std::vector<std::string> words;
-    for (std::string word; rest >> word;) words.push_back(word);
-    EXPECT_EQ(ask(words, said.starts_with("denied") ? 1 : 0), said + "\n") << line;
-    ++commands;
-  }
-  EXPECT_EQ(commands, 3);
 }
 
 TEST(DropletLog, ShowsTheIdOfARequestAtDebug) {

@@ -1,6 +1,5 @@
 // Follows docs/http.md as a reader does: writes its files, starts its servers and runs its commands
-// in a shell, from the first line to the last, and compares what they print with the page. Also
-// runs the README's lines about it.
+// in a shell, from the first line to the last, and compares what they print with the page.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -185,24 +184,6 @@ std::set<std::string> known_words(const std::string& section, const std::string&
 TEST(HttpManual, ListsEveryStyle) {
   EXPECT_EQ(names_below("## Header fields", "| style "),
             known_words("http: { headers: [nosuch] }\n", "is not one of ", ";"));
-}
-
-// Two commands, one for the server and one for a request, and the answer.
-TEST(HttpManual, TheReadmesFirstExample) {
-  std::ifstream readme(source_path("README.md"));
-  std::vector<std::string> lines;
-  bool here = false;
-  for (std::string line; std::getline(readme, line);) {
-    if (line.starts_with("## ")) here = line == "## Over HTTP";
-    if (here && line.starts_with("    ")) lines.push_back(line.substr(4));
-  }
-  ASSERT_EQ(lines.size(), 3u);
-  ASSERT_TRUE(lines[0].starts_with("sluice http"));
-  Process server({.arguments = {"http", "--port", "0"}});
-  const std::string address = "localhost:" + std::to_string(await_listening(server, "http"));
-  Process curl({.arguments = {"-c", replaced(lines[1], "localhost:8390", address)}}, "/bin/sh");
-  EXPECT_EQ(curl.wait(), 0) << curl.err();
-  EXPECT_EQ(settled(curl.out()), settled(lines[2]));
 }
 
 }  // namespace

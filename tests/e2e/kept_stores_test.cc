@@ -47,10 +47,10 @@ rules:
   - { name: fixed, match: { x: "*" }, actor: x, limit: { algorithm: fixed_window, quota: 9, window: 87600h } }
   - { name: sliding, match: { s: "*" }, actor: s, limit: { algorithm: sliding_window, quota: 9, window: 87600h } }
   - { name: log, match: { l: "*" }, actor: l, limit: { algorithm: sliding_log, quota: 9, window: 87600h } }
-  - { name: gcra, match: { g: "*" }, actor: g, limit: { algorithm: gcra, quota: 9, window: 87600h } }
+  - { name: bucket, match: { g: "*" }, actor: g, limit: { algorithm: token_bucket, quota: 1, window: 87600h, burst: 9 } }
   - { name: seats, match: { f: "*" }, actor: f, limit: { algorithm: fixed_bucket, quota: 9 } }
   - name: two
-    match: { t: "*" }
+    match: { t: "*", u: "*" }
     actor: [t, u]
     limits: [{ quota: 9, window: 87600h }, { algorithm: fixed_bucket, quota: 5 }]
 )";
@@ -96,7 +96,7 @@ class KeptStores : public testing::Test {
     const Json counters = Json::parse(http_get(admin, "/v1/counters?limit=1000").body);
     for (const Json& counter : counters.at("counters"))
       for (const Json& limit : counter.at("limits"))
-        left[counter.at("key")].push_back(limit.at("remaining"));
+        left[counter.at("counter")].push_back(limit.at("remaining"));
     Json overrides = Json::parse(http_get(admin, "/v1/overrides").body).at("overrides");
     return {{"left", left}, {"overrides", overrides}};
   }
@@ -130,10 +130,11 @@ void KeptStores::record(const fs::path& to) const {
     take(R"("entries": {"f": "a"})", 7);
     take(R"("entries": {"t": "a", "u": "ü b"})", 4);
     take(R"("key": "user:1", "limits": [{"quota": 9, "window": "87600h"}])", 3);
-    post(http_port, "/v1/charge", R"({"id": "c-1", "takes": [{"entries": {"f": "b"}, "n": 2}]})");
+    post(http_port, "/v1/charge",
+         R"({"id": "charge-0000000001", "takes": [{"entries": {"f": "b"}, "n": 2}]})");
     post(
         admin, "/v1/overrides",
-        R"({"rule": "seats", "actor": "vip", "limits": [{"algorithm": "fixed_bucket", "quota": 100}]})");
+        R"({"dialect": "native", "rule": "seats", "actor": "vip", "limits": [{"algorithm": "fixed_bucket", "quota": 100}]})");
     TcpClient hits = TcpClient::connect(divvy).value();
     for (int i = 0; i < 4; ++i)
       EXPECT_TRUE(hits.ask("HIT method=GET ip=10.0.0.7").starts_with("OK"));

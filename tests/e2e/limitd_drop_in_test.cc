@@ -13,7 +13,6 @@
 #include <thread>
 
 #include "tests/support/limitd_client.h"
-#include "tests/support/paths.h"
 
 namespace sluice::tests::limitd_drop_in_test {
 namespace {
@@ -254,41 +253,6 @@ TEST_F(LimitdFlags, TheFirstDay) {
   const auto reply = built_in.take("user", "ann");
   EXPECT_EQ(reply.limit, 10);
   EXPECT_EQ(reply.remaining, 9);
-  stop();
-}
-
-// The commands under a heading of the README, as words.
-std::vector<std::vector<std::string>> commands_of_readme(const std::string& heading) {
-  std::istringstream lines(text_of(tests::source_path("README.md")));
-  std::vector<std::vector<std::string>> commands;
-  bool here = false;
-  for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with("## ")) here = line == heading;
-    if (!here || !line.starts_with("    sluice ")) continue;
-    std::istringstream words(line.substr(0, line.find('#')));
-    auto& command = commands.emplace_back();
-    for (std::string word; words >> word;) command.push_back(word);
-    command.erase(command.begin());
-  }
-  return commands;
-}
-
-// As written, except for the port, which another process may have.
-TEST_F(LimitdFlags, TheReadmesThreeLines) {
-  auto commands = commands_of_readme("## From limitd to sluice");
-  ASSERT_EQ(commands.size(), 3u);
-  folder_.write("limitd.yaml", "db: { inMemory: true }\nbuckets: { user: { size: 10 } }\n");
-  const auto checked = run({.arguments = commands[0], .folder = folder_.path()});
-  EXPECT_EQ(checked.status, 0) << checked.err;
-  EXPECT_EQ(checked.out, "limitd.yaml: ok, 1 rule\n");
-  ASSERT_EQ(commands[1].front(), "limitd");
-  commands[1].erase(commands[1].begin());
-  commands[1].insert(commands[1].end(), {"--port", "0"});
-  const uint16_t port = start(commands[1]);
-  commands[2].insert(commands[2].end(), {"--server", "localhost:" + std::to_string(port)});
-  const auto asked = run({.arguments = commands[2], .folder = folder_.path()});
-  EXPECT_EQ(asked.status, 0) << asked.err;
-  EXPECT_EQ(asked.out, "allowed: 9 of 10 left\n");
   stop();
 }
 

@@ -487,7 +487,7 @@ TEST_F(JournalTest, RefusesRecordsOfALaterVersion) {
   later.seal(mark_of(look(folder / "data").current.store, number), 0);
   std::ofstream(last_log(), std::ios::app | std::ios::binary) << later.body;
   EXPECT_FALSE(open());
-  EXPECT_NE(problem.find("records of type 17, which this version does not know; sluice 0.1.0 or "
+  EXPECT_NE(problem.find("records of type 17, which this version does not know; sluice 0.2.0 or "
                          "later"),
             std::string::npos)
       << problem;

@@ -18,9 +18,11 @@ from manual import BINARY, ROOT, SECONDS_MAX
 
 PROGRAM = re.compile(
     r"(?:[A-Z_]+=\S+ )*(?:(?:build/\w+|\.|scripts)/\S+|sluice|curl|redis-cli|redis-server|make|nginx|caddy|haproxy|traefik|envoy|divvy|limitd"
-    r"|ratelimit|python3?|pip|npm|node|go|cmake|ctest|bash|source|export|echo|kill|mkdir|cd|jq|docker|systemctl|\(umask|for \w+ in [\d ]+;)"
+    r"|ratelimit|python3?|pip|npm|node|go|cmake|ctest|bash|source|export|echo|kill|mkdir|cd|jq|docker|podman|skopeo|dpkg|apt-get|helm|kubectl"
+    r"|chmod|install|tar|sha256sum|openssl|systemctl|\(umask|for \w+ in [\d ]+;)"
     r"(?=\s|$)(?! at most )")
-PAGES = sorted(path.relative_to(ROOT).as_posix() for pattern in ("README.md", "docs/*.md", "docs/compat/*.md", "examples/*/README.md")
+PAGES = sorted(path.relative_to(ROOT).as_posix() for pattern in ("README.md", "docs/*.md", "docs/compat/*.md", "docs/migrate/*.md",
+                                                                 "examples/*/README.md")
                for path in ROOT.glob(pattern))
 
 
@@ -36,19 +38,23 @@ class Test(NamedTuple):
 
 
 DOCS = "tests/clients/docs"
+MIGRATE = Test(f"{DOCS}/migrate_test.py", "test_every_page_is_followed")
 PROXIES = Test("tests/clients/http/proxies/docs_test.py", "docs/proxies.md")
 
 # By page and section ("" for all its other sections): the test that types the commands.
 TYPED = {
-    ("README.md", "From nothing"): Test(f"{DOCS}/readme_test.py", "## From nothing"),
-    ("README.md", "Every protocol at once"): Test(f"{DOCS}/readme_test.py", "## Every protocol at once"),
-    ("README.md", "Over HTTP"): Test("tests/e2e/http_docs_test.cc", "## Over HTTP"),
-    ("README.md", "See which clients are limited"): Test("tests/e2e/terminal_test.cc", "## See which clients are limited"),
-    ("README.md", "From Divvy to sluice"): Test(f"{DOCS}/readme_test.py", "## From Divvy to sluice"),
-    ("README.md", "From limitd to sluice"): Test("tests/e2e/limitd_drop_in_test.cc", "## From limitd to sluice"),
-    ("README.md", "From droplet to sluice"): Test("tests/e2e/droplet_ask_test.cc", "README.md"),
-    ("README.md", "From Envoy's ratelimit to sluice"): Test("tests/e2e/envoy_docs_test.cc", "## From Envoy's ratelimit to sluice"),
-    ("README.md", "Counters that survive"): Test(f"{DOCS}/readme_test.py", "## Counters that survive"),
+    ("README.md", "Run it"): Test(f"{DOCS}/readme_test.py", "## Run it"),
+    ("README.md", "Allow and refuse"): Test(f"{DOCS}/readme_test.py", "## Allow and refuse"),
+    ("docs/first-limit.md", ""): Test(f"{DOCS}/first_limit_test.py", "docs/first-limit.md"),
+    ("docs/install.md", "Verify"): Test(f"{DOCS}/install_test.py", "## Verify"),
+    ("docs/install.md", "The program"): Test(f"{DOCS}/install_test.py", "## The program"),
+    ("docs/upgrade.md", ""): Test(f"{DOCS}/upgrade_test.py", 'Manual(self, "docs/upgrade.md")'),
+    ("docs/migrate/divvy.md", ""): MIGRATE,
+    ("docs/migrate/limitd.md", ""): MIGRATE,
+    ("docs/migrate/droplet.md", ""): MIGRATE,
+    ("docs/migrate/envoy.md", ""): MIGRATE,
+    ("docs/migrate/redis-cell.md", ""): MIGRATE,
+    ("docs/migrate/throttlecrab.md", ""): MIGRATE,
     ("docs/client.md", ""): Test("tests/client/docs_test.cc", "docs/client.md"),
     ("docs/algorithms.md", ""): Test(f"{DOCS}/algorithms_test.py", 'Manual(self, "docs/algorithms.md")'),
     ("docs/commands.md", ""): Test(f"{DOCS}/commands_test.py", 'Manual(self, "docs/commands.md")'),
@@ -56,6 +62,7 @@ TYPED = {
     ("docs/durability.md", "Try it"): Test("tests/e2e/data_directory_test.cc", "## Try it"),
     ("docs/envoy.md", ""): Test("tests/e2e/envoy_docs_test.cc", "docs/envoy.md"),
     ("docs/http.md", ""): Test("tests/e2e/http_docs_test.cc", "docs/http.md"),
+    ("docs/kubernetes.md", ""): Test("tests/ship/page_test.py", "docs/kubernetes.md"),
     ("docs/limiter.md", ""): Test("tests/clients/limiter/library_test.py", "test_commands_of_the_page_work_as_written"),
     ("docs/operating.md", "Reach the admin port"): Test(f"{DOCS}/operating_test.py", "## Reach the admin port"),
     ("docs/operating.md", "Find the limited clients and the reasons"): Test(
@@ -99,15 +106,33 @@ def service(name: str, file: str, text: str) -> dict[tuple[str, str], Excepted]:
     return {(page, line): why for line, why in lines.items()}
 
 
+# Of a release: by the command's first word, or by its section of docs/install.md, the part of deploy/smoke that tries it.
+PARTS = {"docker": "image", "podman": "image", "dpkg": "deb", "The tarball": "tarball", "The image": "image",
+         "The library for Python": "wheel"}
+
+
+def release(page: str) -> dict[tuple[str, str], Excepted]:
+    """The exceptions on a page that says how to run a release."""
+    parts = {command.line: PARTS.get(command.line.split()[0]) or PARTS.get(command.section) for command in commands_of(page)}
+    return {(page, line): Excepted("needs a release, and root or a daemon", Test("deploy/smoke", f"def {part}("))
+            for line, part in parts.items() if part}
+
+
 def exceptions() -> dict[tuple[str, str], Excepted]:
     """By page and command."""
     whole = Excepted("builds and tests the whole checkout", Test("scripts/bare_debian", "make test"))
     measures = Excepted("measures for many minutes", Test("tools/run_tests.py", "`make bench` runs them"))
-    found = {
-        ("README.md", "make build"): whole,
+    installs = Excepted("installs under /usr/local", Test("tests/client/package.sh", "cmake --install"))
+    systemd = Excepted("needs systemd; the test makes and passes the sockets as it does", Test("tests/e2e/restart_test.cc", "class HeldSocket"))
+    found = release("README.md") | release("docs/install.md") | {
+        ("docs/install.md", "make install"): installs,
+        ("docs/install.md", "sluice check /etc/sluice/sluice.yaml"):
+            Excepted("the file of the package", Test("deploy/smoke", "def deb(")),
+        ("docs/install.md", "systemctl daemon-reload && systemctl enable --now sluice"): systemd,
+        ("docs/install.md", "systemctl stop sluice && systemctl enable --now sluice.socket sluice"): systemd,
         ("README.md", "make run"): whole,
         ("README.md", "make test"): whole,
-        ("docs/client.md", "make install"): Excepted("installs under /usr/local", Test("tests/client/package.sh", "cmake --install")),
+        ("docs/client.md", "make install"): installs,
         ("docs/commands.md", "sluice man check | man -l -"):
             Excepted("opens a pager", Test("src/cli/definitions_test.cc", '"man"')),
         ("docs/performance.md", "make bench"): measures,

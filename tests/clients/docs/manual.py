@@ -28,8 +28,8 @@ BINARY = os.environ.get("SLUICE_BINARY") or str(ROOT / "build/release/sluice")
 SECONDS_MAX = 60  # for one command, and until a server listens
 STARTS_MAX = 5  # how often a server is started while other processes take its ports
 
-PORT = re.compile(r"\b(3000|8000|8080|8081|8321|8322|8380|8390|9000|9231|6379|6380)\b")
-ASK_PORTS = {"http": 8390, "divvy": 8321, "droplet": 3000, "resp": 6380, "envoy": 8081}  # the default ports of `sluice ask`
+PORT = re.compile(r"\b(3000|8000|8080|8081|8321|8322|8380|8390|9000|9231|6379|6380|6381)\b")
+ASK_PORTS = {"http": 8390, "divvy": 8321, "limitd": 9231, "droplet": 3000, "resp": 6380, "envoy": 8081}  # the default ports of `sluice ask`
 FILE = re.compile(r".*`([\w/]+\.\w+)`:")
 
 VARYING = (
@@ -41,6 +41,9 @@ VARYING = (
     (r"(?m)^(up +)[\dhmsdu]+$", r"\1(time)"),
     (r"(?m)^(OK (?:true|false) -?\d+) \d+$", r"\1 (time)"),
     (r"[\d-]{10}T[\d:.]+Z", "(moment)"),
+    (r'("durationUntilReset": ?)"\d+s"', r"\1(time)"),
+    (r"(?m)_\d{10}$", "_(window)"),  # the start of a window in a key of Envoy's
+    (r"(?m)(^|\s)sluice \d+\.\d+\.\d+(?= at )", r"\1sluice (version)"),
     (r"(?im)^date: .*", "date: (moment)"),
 )
 
@@ -113,6 +116,7 @@ class Manual:
 
     def as_on_the_page(self, text: str) -> str:
         back = {own: page for page, own in self.ports.items()}
+        text = text.replace(str(self.folder), "/srv")  # where the page's reader is
         return re.sub(r"\b\d{4,5}\b", lambda port: back.get(port[0], port[0]), text)
 
     def environment(self, asks: bool = False) -> dict[str, str]:
@@ -126,6 +130,11 @@ class Manual:
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(self.here(self.files[name]), encoding="utf-8")
+
+    @staticmethod
+    def decides(text: str, log: Path) -> bool:
+        """A server whose line or files name a Redis listens at once, and decides when it has a connection."""
+        return not re.search(r"REDIS_|--redis|redis:", text) or ": connected" in log.read_text(encoding="utf-8", errors="replace")
 
     def serve(self, line: str) -> None:
         named = [name for name in self.files if name in line]
@@ -142,7 +151,7 @@ class Manual:
                                           env=self.environment(), stdin=subprocess.DEVNULL, stdout=said, stderr=said)
             end = time.monotonic() + SECONDS_MAX
             while server.poll() is None and time.monotonic() < end:
-                if all(listens(int(self.ports[port])) for port in new) and server.poll() is None:
+                if all(listens(int(self.ports[port])) for port in new) and server.poll() is None and self.decides(text, log):
                     self.servers.append(server)
                     return
                 time.sleep(0.01)

@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from manual import ROOT
 
 MAP = "docs/README.md"
-PAGES = sorted(path.relative_to(ROOT).as_posix() for pattern in ("*.md", "docs/*.md", "docs/compat/*.md", "examples/*/README.md",
+PAGES = sorted(path.relative_to(ROOT).as_posix() for pattern in ("*.md", "docs/*.md", "docs/compat/*.md", "docs/migrate/*.md",
+                                                                 "examples/*/README.md",
                                                                  "bindings/*/README.md") for path in ROOT.glob(pattern))
 KINDS = {"How to": "How to", "Reference": "Reference", "Explanation": "Explanation", "How it works": "Explanation"}
 # Pages that are of one kind as a whole, and pages that have no list of their sections by kinds.

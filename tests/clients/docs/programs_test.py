@@ -1,4 +1,4 @@
-"""The Python programs of README.md and docs/tasks.md in front of servers that do not decide, and of none: only what cannot be
+"""The Python programs of docs/first-limit.md and docs/tasks.md in front of servers that do not decide, and of none: only what cannot be
 reached passes, and the program says so."""
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ class ProgramsTest(unittest.TestCase):
         self.assertTrue(printed.startswith("allowed: sluice cannot be reached: "), printed)
 
     def log_in(self, port: int) -> tuple[int, bytes, list[str]]:
-        """The answer of the application of README.md, and what it prints."""
-        path = self.write("README.md", "login.py", port, (("8000", "0"),))
+        """The answer of the application of docs/first-limit.md, and what it prints."""
+        path = self.write("docs/first-limit.md", "login.py", port, (("8000", "0"),))
         served = subprocess.Popen([sys.executable, path], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         try:
             own = int(re.findall(r"\d+", served.stdout.readline())[0])

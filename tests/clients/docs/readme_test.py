@@ -1,53 +1,47 @@
-"""The commands of README.md. Sections about one protocol are typed by tests of that protocol
-(every_command_test.py)."""
+"""The commands of README.md: the downloaded program is the one under test, and the others begin with its server. The image and the
+package are tried by the tests of `make dist` (every_command_test.py)."""
 
 from __future__ import annotations
 
+import re
+import shutil
 import unittest
 
-from manual import ROOT, SECONDS_MAX, Manual, lines_of
+from manual import BINARY, ROOT, Manual, lines_of
+
+PROGRAM = "sluice-linux-amd64"
 
 
 class ReadmeTest(unittest.TestCase):
-    def test_from_nothing_to_a_limited_log_in(self) -> None:
-        with Manual(self, "README.md", "## From nothing") as manual:
+    def test_from_the_download_to_a_refusal(self) -> None:
+        """A file that cannot be executed, as a download; its server listens on a free port."""
+        [line] = [line[4:] for line in lines_of("README.md", "## Run it") if line.startswith(f"    chmod +x {PROGRAM}")]
+        permit, serve = line.split(" && ")
+        with Manual(self, "README.md", "## Allow and refuse") as manual:
+            (manual.folder / "bin/sluice").unlink()  # nothing but the download
+            shutil.copy(BINARY, manual.folder / PROGRAM)
+            (manual.folder / PROGRAM).chmod(0o644)
+            self.assertEqual(manual.run(permit)[0], 0)
+            manual.serve(f"{serve} --listen http=127.0.0.1:8390")
             manual.follow()
-            self.assertEqual((len(manual.files), len(manual.servers), manual.commands), (2, 2, 5))
+            self.assertEqual((len(manual.servers), manual.commands), (1, 1))
 
-    def test_every_protocol_at_once(self) -> None:
-        self.assertIn("exec build/release/sluice serve", (ROOT / "scripts/run").read_text(encoding="utf-8"))  # `make run`
-        with Manual(self, "README.md", "## Every protocol at once") as manual:
-            (manual.folder / "examples").symlink_to(ROOT / "examples")
-            manual.serve("sluice serve --listen divvy=127.0.0.1:8321")
-            manual.follow()
-            self.assertEqual((len(manual.servers), manual.commands), (1, 4))
+    def test_make_run_serves(self) -> None:
+        self.assertIn("exec build/release/sluice serve", (ROOT / "scripts/run").read_text(encoding="utf-8"))
 
-    def test_from_divvy(self) -> None:
-        """The three commands; Divvy's variable names a free port."""
-        lines = [line[4:].split("  #")[0].rstrip() for line in lines_of("README.md", "## From Divvy to sluice")
-                 if line.startswith("    ")]
-        self.assertEqual(len(lines), 3)
-        with Manual(self, "README.md", "## From Divvy to sluice") as manual:
-            (manual.folder / "rules.ini").write_text("[method=GET path=/]\ncreditLimit = 2\nresetSeconds = 3600\n"
-                                                     "[default]\ncreditLimit = 0\n", encoding="utf-8")
-            manual.compare(lines[0], "rules.ini: ok, 2 rules")
-            manual.serve(f"PORT=8321 {lines[1]}")
-            manual.compare(lines[2], "allowed: 1 left, all of them again in 1h")
+    def test_each_protocols_default_port_is_in_the_table(self) -> None:
+        """What `sluice serve` prints that it listens on."""
+        with Manual(self, "README.md") as manual:
+            printed = manual.run("sluice serve --print-config")[1]
+        ports = re.findall(r'protocol: (\w+), address: "127\.0\.0\.1:(\d+)"', printed)
+        self.assertGreater(len(ports), 5)
+        table = "\n".join(lines_of("README.md", "## Point your clients at it"))
+        for protocol, port in ports:
+            if protocol != "admin":
+                self.assertRegex(table, rf"(:|-p ){port}\b", protocol)
 
-    def test_counters_that_survive(self) -> None:
-        """The command, with a folder of this test and a free port; a second server finds what the first one counted."""
-        [line] = [line[4:] for line in lines_of("README.md", "## Counters that survive") if line.startswith("    ")]
-        with Manual(self, "README.md", "## Counters that survive") as manual:
-            (manual.folder / "rules.ini").write_text("[default]\ncreditLimit = 2\nresetSeconds = 86400\n", encoding="utf-8")
-            here = line.replace("/var/lib/sluice", "counters")
-            self.assertNotEqual(here, line)
-            for left in (1, 0):
-                manual.serve(f"PORT=8321 {here}")
-                manual.compare("sluice ask divvy k=v", f"allowed: {left} left, all of them again in 1d")
-                server = manual.servers.pop()
-                server.terminate()
-                self.assertEqual(server.wait(SECONDS_MAX), 0)
-                manual.ports.clear()
+    def test_it_is_short(self) -> None:
+        self.assertLessEqual(len(lines_of("README.md", "")), 120)
 
 
 if __name__ == "__main__":

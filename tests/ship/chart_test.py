@@ -1,0 +1,380 @@
+"""The chart of deploy/, rendered by helm: against the schemas of Kubernetes, and its pods run with the real program. What
+needs no helm is in tests/clients/ship/manifests_test.py."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import kubernetes_validate
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests/clients/ship")]
+
+import pack_chart  # noqa: E402
+import render_chart  # noqa: E402
+from kubelet import SECONDS_MAX, TOKEN, Object, Pod, breaches, of_kind, pod_specs, read_all, run, wait_until  # noqa: E402
+
+CHART = render_chart.CHART
+VERSIONS = ("1.25", "1.30", "1.37")
+OPERATORS_KINDS = ("ServiceMonitor", "PrometheusRule")  # no schema of Kubernetes has them
+TEST_SECONDS_MAX = 600
+
+PROTOCOLS = ("http", "envoy", "resp", "divvy", "limitd", "droplet")
+FILES = {
+    "rules.ini": "[default]\ncreditLimit = 3\nresetSeconds = 3600\n",
+    "limitd.yaml": "buckets:\n  user:\n    size: 3\n    per_hour: 3\n",
+    "shop.yaml": "domain: shop\ndescriptors:\n  - key: user\n    rate_limit: { unit: hour, requests_per_unit: 3 }\n",
+}
+# 10,000,000 in 1e+07 or in quotes would be another value.
+RULE = {"name": "api", "match": {"key": "*"}, "actor": "key", "limit": {"quota": 10_000_000, "window": "1h"}}
+EVERYTHING: Object = {
+    "protocols": {name: {"enabled": True} for name in PROTOCOLS},
+    "rules": [RULE],
+    "policy": [{"divvy": "rules.ini"}, {"limitd": "limitd.yaml"}, {"envoy": "shop.yaml"}],
+    "files": FILES,
+    "users": [
+        {"name": "app", "rights": ["take"], "secret": {"name": "sluice-users", "key": "app"}},
+        {"name": "ops", "rights": ["take", "look", "admin"], "sha256": "66d34fba71f8f450f7e45598853e53bfc23bbd129027cbb131a2f4ffd7878cd0"},
+    ],
+    "settings": {"log": {"format": "json"}, "http": {"unmatched": "allow"}},
+}
+SETS: dict[str, Object] = {
+    "minimal": {},
+    "redis": {"store": "redis", "redis": {"nodes": ["redis:6379"], "existingSecret": "redis-auth"}, "rules": [RULE]},
+    "redis cluster": {
+        "store": "redis", "replicas": 5,
+        "redis": {"nodes": ["a:6379", "b:6379"], "cluster": True, "username": "sluice", "existingSecret": "redis-auth",
+                  "tls": {"enabled": True, "caSecret": "redis-ca"}, "settings": {"deadline_ms": 100}}},
+    "sentinel": {"store": "redis", "redis": {"settings": {"sentinel": {"master": "main", "nodes": ["sentinel:26379"]}}}},
+    "disk": {"store": "disk", "disk": {"size": "10Gi", "storageClass": "fast", "durability": "always", "fsync": True}},
+    "memory": {"store": "memory", "replicas": 1, "admin": {"existingSecret": "sluice-admin"}, "runAs": None},
+    "everything": {
+        **EVERYTHING, "store": "redis", "fullnameOverride": "limits",
+        "image": {"repository": "registry.example/sluice", "tag": "edge", "pullPolicy": "Always", "pullSecrets": [{"name": "login"}]},
+        "autoscaling": {"enabled": True, "minReplicas": 3, "maxReplicas": 6},
+        "networkPolicy": {"enabled": True, "from": [{"podSelector": {}}], "adminFrom": [{"namespaceSelector": {}}]},
+        "monitoring": {"serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
+                       "prometheusRule": {"enabled": True}, "dashboard": {"enabled": True}},
+        "service": {"type": "LoadBalancer", "annotations": {"example/internal": "true"}},
+        "serviceAccount": {"annotations": {"example/role": "limits"}},
+        "podLabels": {"team": "edge"}, "podAnnotations": {"example/note": "1"}, "priorityClassName": "high",
+        "nodeSelector": {"pool": "edge"}, "tolerations": [{"operator": "Exists"}], "affinity": {"podAntiAffinity": {}}},
+}
+SECRETS = {
+    "sluice-admin": {"token": TOKEN},
+    "redis-auth": {"password": "a-password-for-tests"},
+    "redis-ca": {"ca.crt": ""},
+    "sluice-users": {"app": "b" * 43},
+}
+
+# Values that are refused, each with what has to be said.
+REFUSED: dict[str, Object] = {
+    "value must be one of 'redis', 'disk', 'memory'": {"store": "rediss"},
+    "2 pods with `store: memory` would each count by themselves": {"replicas": 2},
+    "3 pods with `store: disk` would each count by themselves": {"store": "disk", "replicas": 3},
+    "with `store: disk` there is one pod": {"store": "disk", "autoscaling": {"enabled": True}},
+    "minReplicas is above maxReplicas": {"store": "redis", "autoscaling": {"enabled": True, "minReplicas": 20}},
+    "additional properties 'replica' not allowed": {"replica": 1},
+    "additional properties 'enable' not allowed": {"protocols": {"http": {"enable": True}}},
+    "additional properties 'grpc' not allowed": {"protocols": {"grpc": {"enabled": True}}},
+    "at '/protocols/http/port'": {"protocols": {"http": {"port": 80}}},
+    "http and resp both have port 8390": {"protocols": {"resp": {"enabled": True, "port": 8390}}},
+    "admin and http both have port 8380": {"protocols": {"http": {"port": 8380}}},
+    "protocols: none is enabled": {"protocols": {"http": {"enabled": False}}},
+    "envoy is enabled, and neither `rules` nor `policy`": {"protocols": {"envoy": {"enabled": True}}},
+    "divvy names rules.ini, which is not in `files`": {"policy": [{"divvy": "rules.ini"}]},
+    "settings: `listen` is made of other values": {"settings": {"listen": []}},
+    "redis.settings: `password` is made of other values of the chart, and passwords of Secrets": {"redis": {"settings": {"password": "in a ConfigMap"}}},
+    "at '/disk/durability'": {"disk": {"durability": "sometimes"}},
+    "at '/memory'": {"memory": "256Mi"},
+    "at '/users/0'": {"users": [{"name": "app", "rights": ["take"]}]},
+    "at '/runAs'": {"runAs": 0},
+}
+
+# How each protocol is asked for one unit.
+TAKES = {
+    "http": ["take", "key=alice"],
+    "envoy": ["shop", "user=alice"],
+    "resp": ["sluice.take", "key=alice"],
+    "divvy": ["method=GET"],
+    "limitd": ["take", "user", "alice"],
+    "droplet": ["take", "jar", "--lm", "100"],
+}
+
+
+class LimitedTest(unittest.TestCase):
+    def setUp(self) -> None:
+        signal.signal(signal.SIGALRM, self._late)
+        signal.alarm(TEST_SECONDS_MAX)
+        self.addCleanup(signal.alarm, 0)
+        try:
+            render_chart.find_helm()
+        except render_chart.NoHelm as missing:
+            self.skipTest(str(missing))
+
+    def _late(self, *_: object) -> None:
+        raise TimeoutError(f"took more than {TEST_SECONDS_MAX} s")
+
+    def rendered(self, values: Object, version: str = VERSIONS[-1], *options: str, chart: Path = CHART) -> list[Object]:
+        done = render_chart.template(chart, values, f"{version}.0", *options)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return read_all(done.stdout)
+
+    def folder(self) -> Path:
+        folder = tempfile.TemporaryDirectory(prefix="sluice-chart-")
+        self.addCleanup(folder.cleanup)
+        return Path(folder.name)
+
+    def pod(self, values: Object) -> Pod:
+        pod = Pod(self.rendered(values), self.folder(), SECRETS)
+        self.addCleanup(pod.kill)
+        return pod
+
+
+class Rendered(LimitedTest):
+    def test_helm_finds_nothing_to_say(self) -> None:
+        for name, values in SETS.items():
+            with self.subTest(name):
+                command = [str(render_chart.find_helm()), "lint", "--strict", str(CHART), "--values", "-"]
+                done = subprocess.run(command, input=json.dumps(values), capture_output=True, text=True, check=False,
+                                      timeout=SECONDS_MAX)
+                self.assertEqual(done.returncode, 0, done.stdout)
+                self.assertIn("1 chart(s) linted, 0 chart(s) failed", done.stdout)
+
+    def test_kubernetes_accepts_every_object(self) -> None:
+        for version in VERSIONS:
+            for name, values in SETS.items():
+                for one in self.rendered(values, version):
+                    if one["kind"] not in OPERATORS_KINDS:
+                        with self.subTest(version=version, values=name, kind=one["kind"]):
+                            kubernetes_validate.validate(one, version, strict=True)
+
+    def test_the_schemas_find_a_misspelt_field(self) -> None:
+        for version in VERSIONS:
+            [workload] = of_kind(self.rendered({}, version), "Deployment")
+            workload["spec"]["replikas"] = 1
+            with self.assertRaises(kubernetes_validate.ValidationError):
+                kubernetes_validate.validate(workload, version, strict=True)
+
+    def test_the_plain_manifests_are_what_the_chart_renders_for_each_version(self) -> None:
+        self.assertEqual(render_chart.main(["--check"]), 0)
+        for name, (_, values) in render_chart.VARIANTS.items():
+            written = read_all((render_chart.MANIFESTS / name).read_text(encoding="utf-8"))
+            for version in VERSIONS:
+                self.assertEqual(self.rendered(values, version, "--skip-tests"), written, name)
+                for one in written:
+                    kubernetes_validate.validate(one, version, strict=True)
+
+    def test_pods_hold_the_restricted_standard(self) -> None:
+        for name, values in SETS.items():
+            with self.subTest(name):
+                specs = pod_specs(self.rendered(values))
+                self.assertEqual([breaches(spec) for spec in specs], [[], []])  # the server's and the test's
+
+    def test_a_wrong_value_is_refused_with_its_reason(self) -> None:
+        for reason, values in REFUSED.items():
+            with self.subTest(reason):
+                done = render_chart.template(CHART, values, "1.37.0")
+                self.assertNotEqual(done.returncode, 0, done.stdout)
+                self.assertIn(reason, done.stderr)
+
+    def test_sluice_check_accepts_each_configuration(self) -> None:
+        for name, values in SETS.items():
+            with self.subTest(name):
+                pod = self.pod(values)
+                done = run("check", pod.command()[-1], **pod.environment())
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_quotas_stay_numbers(self) -> None:
+        [config, *_] = of_kind(self.rendered(SETS["redis"]), "ConfigMap")
+        self.assertEqual(yaml.safe_load(config["data"]["sluice.yaml"])["rules"], [RULE])
+
+    def test_only_what_is_read_at_the_start_replaces_pods(self) -> None:
+        def pods(**more: object) -> object:
+            [workload] = of_kind(self.rendered({**EVERYTHING, **more}), "Deployment")
+            return workload["spec"]["template"]
+
+        self.assertEqual(pods(), pods(rules=[], files={**FILES, "rules.ini": "[default]\ncreditLimit = 4\nresetSeconds = 60\n"}))
+        self.assertNotEqual(pods(), pods(settings={"log": {"format": "text"}}))
+        self.assertNotEqual(pods(), pods(memory="128MiB"))
+
+    def test_services_lead_to_each_protocol_and_only_the_headless_one_to_the_admin_port(self) -> None:
+        objects = self.rendered(EVERYTHING)
+        ports = {one["metadata"]["name"]: {port["name"]: port["port"] for port in one["spec"]["ports"]}
+                 for one in of_kind(objects, "Service")}
+        wanted = {"http": 8390, "envoy": 8081, "resp": 6380, "divvy": 8321, "limitd": 9231, "droplet": 3000}
+        self.assertEqual(ports, {"sluice": wanted, "sluice-headless": {**wanted, "admin": 8380}})
+        [workload] = of_kind(objects, "Deployment")
+        pod = workload["spec"]["template"]
+        opened = {port["name"]: port["containerPort"] for port in pod["spec"]["containers"][0]["ports"]}
+        for service in of_kind(objects, "Service"):
+            self.assertLessEqual(service["spec"]["selector"].items(), pod["metadata"]["labels"].items())
+            for port in service["spec"]["ports"]:
+                self.assertEqual(opened[port["targetPort"]], port["port"])
+
+    def test_alerts_and_dashboard_are_the_examples(self) -> None:
+        objects = self.rendered(SETS["everything"])
+        [rule] = of_kind(objects, "PrometheusRule")
+        alerts = (ROOT / "examples/prometheus/sluice-alerts.yml").read_text(encoding="utf-8")
+        self.assertEqual(rule["spec"], yaml.safe_load(alerts))
+        [board] = [one for one in of_kind(objects, "ConfigMap") if "sluice.json" in one["data"]]
+        self.assertEqual(json.loads(board["data"]["sluice.json"]),
+                         json.loads((ROOT / "examples/grafana/sluice.json").read_text(encoding="utf-8")))
+
+    def test_prometheus_finds_the_admin_port_and_its_token(self) -> None:
+        objects = self.rendered(SETS["everything"])
+        [monitor] = of_kind(objects, "ServiceMonitor")
+        found = [one for one in of_kind(objects, "Service")
+                 if monitor["spec"]["selector"]["matchLabels"].items() <= one["metadata"]["labels"].items()]
+        self.assertEqual([one["metadata"]["name"] for one in found], ["limits-headless"])
+        [endpoint] = monitor["spec"]["endpoints"]
+        self.assertIn(endpoint["port"], [port["name"] for port in found[0]["spec"]["ports"]])
+        token = endpoint["authorization"]["credentials"]
+        [secret] = of_kind(objects, "Secret")
+        self.assertEqual((token["name"], token["key"]), (secret["metadata"]["name"], *secret["data"]))
+        self.assertEqual(found[0]["metadata"]["labels"][monitor["spec"]["jobLabel"]], "sluice")  # `job` of the alerts
+
+    def test_the_packed_chart_lints_and_renders_the_same(self) -> None:
+        folder = self.folder()
+        os.environ["SOURCE_DATE_EPOCH"] = "1700000000"
+        self.addCleanup(os.environ.pop, "SOURCE_DATE_EPOCH")
+        with contextlib.redirect_stdout(None):
+            self.assertEqual(pack_chart.main([str(folder)]), 0)
+        [packed] = folder.iterdir()
+        first = packed.read_bytes()
+        self.assertEqual(pack_chart.pack(1_700_000_000), first)
+        done = subprocess.run([str(render_chart.find_helm()), "lint", "--strict", str(packed)], capture_output=True, text=True,
+                              check=False, timeout=SECONDS_MAX)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        values = {**SETS["everything"], "admin": {"existingSecret": "sluice-admin"}}
+        self.assertEqual(self.rendered(values, chart=packed), self.rendered(values))
+
+
+class RedisServer:
+    """A redis-server with a password, on a free port of loopback."""
+
+    def __init__(self, folder: Path, password: str) -> None:
+        self._folder, self._password = folder, password
+        wait_until(self._has_started, "Redis listens")
+
+    def _has_started(self) -> bool:
+        """Starts it once. False: it ended, as another process took the port."""
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self._process = subprocess.Popen(
+            ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--requirepass", self._password],
+            cwd=self._folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        wait_until(lambda: self._process.poll() is not None or self._answers(), "Redis answers")
+        return self._process.poll() is None
+
+    def _answers(self) -> bool:
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), SECONDS_MAX) as connection:
+                connection.sendall(b"PING\r\n")
+                return connection.recv(64).startswith(b"-NOAUTH")
+        except OSError:
+            return False
+
+    def close(self) -> None:
+        self._process.terminate()
+        self._process.wait(SECONDS_MAX)
+
+
+class Served(LimitedTest):
+    """Pods of the chart, with the real program."""
+
+    def assert_takes(self, pod: Pod) -> None:
+        """Each protocol that is enabled allows one unit."""
+        for protocol in sorted(pod.addresses.keys() - {"admin"}):
+            with self.subTest(protocol):
+                done = pod.ask(protocol, *TAKES[protocol], SLUICE_TOKEN=SECRETS["sluice-users"]["app"])
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                self.assertIn("allowed", done.stdout)
+
+    def test_every_protocol_is_served_from_memory_and_from_a_disk(self) -> None:
+        for store in ("memory", "disk"):
+            with self.subTest(store=store):
+                pod = self.pod({**EVERYTHING, "store": store, "drainSeconds": 0}).start()
+                self.assertEqual(pod.addresses.keys(), {*PROTOCOLS, "admin"})
+                self.assert_takes(pod)
+                self.assertEqual(pod.stop(), 0, pod.said)
+
+    def test_a_client_without_its_token_is_not_served(self) -> None:
+        pod = self.pod(EVERYTHING).start()
+        self.assertNotEqual(pod.ask("http", *TAKES["http"]).returncode, 0)
+
+    def test_two_pods_share_the_counters_of_a_redis_with_a_password(self) -> None:
+        redis = RedisServer(self.folder(), SECRETS["redis-auth"]["password"])
+        self.addCleanup(redis.close)
+        rule = {**RULE, "limit": {"quota": 3, "window": "1h"}}
+        # Long, as the machine may be busy; what is tested is that they share.
+        values = {"store": "redis", "rules": [rule], "drainSeconds": 0,
+                  "redis": {"nodes": [f"127.0.0.1:{redis.port}"], "existingSecret": "redis-auth", "settings": {"deadline_ms": 20000}}}
+        pods = [self.pod(values).start() for _ in range(2)]
+        for pod in pods:
+            wait_until(lambda: run("status", "--admin", pod.addresses["admin"], **pod.environment()).returncode == 0, "Redis is up")
+        statuses = [pods[i % 2].ask("http", *TAKES["http"]).returncode for i in range(4)]
+        self.assertEqual(statuses, [0, 0, 0, 1])
+
+    def test_a_pod_that_is_told_to_stop_serves_on_while_it_is_not_ready(self) -> None:
+        pod = self.pod({"rules": [RULE], "drainSeconds": 300}).start()
+        assert pod.process is not None
+        self.assertEqual(self.health(pod), (200, 200))
+        pod.process.send_signal(signal.SIGTERM)
+        wait_until(lambda: self.health(pod) == (200, 503), "it is alive and not ready")
+        self.assertEqual(pod.ask("http", *TAKES["http"]).returncode, 0)
+        begin = time.monotonic()
+        self.assertEqual(pod.stop(), 0, pod.said)  # a second signal ends the drain
+        self.assertLess(time.monotonic() - begin, 60)
+
+    def health(self, pod: Pod) -> tuple[int, ...]:
+        def status(probe: str) -> int:
+            path = pod.spec["containers"][0][probe]["httpGet"]["path"]
+            try:
+                with urllib.request.urlopen(f"http://{pod.addresses['admin']}{path}", timeout=SECONDS_MAX) as answer:
+                    return answer.status
+            except urllib.error.HTTPError as error:
+                return error.code
+
+        return status("livenessProbe"), status("readinessProbe")
+
+    def test_the_test_of_the_release_asks_the_service(self) -> None:
+        [test] = of_kind(self.rendered({}), "Pod")
+        [container] = test["spec"]["containers"]
+        pod = self.pod({}).start()
+        words = [pod.addresses["http"] if word == "sluice:8390" else word for word in container["args"]]
+        self.assertNotEqual(words, container["args"])
+        done = run(*words)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        pod.kill()
+        self.assertNotEqual(run(*words).returncode, 0)
+
+    def test_a_changed_file_of_a_policy_is_live_without_a_restart(self) -> None:
+        values = {"protocols": {"divvy": {"enabled": True}}, "policy": [{"divvy": "rules.ini"}], "files": FILES}
+        pod = self.pod(values).start()
+        self.assertIn("2 left", pod.ask("divvy", "method=GET").stdout)
+        changed = {**FILES, "rules.ini": FILES["rules.ini"].replace("= 3\n", "= 9\n")}
+        [config] = of_kind(self.rendered({**values, "files": changed}), "ConfigMap")
+        pod.configure(config["data"])
+        address = pod.addresses["admin"]
+        wait_until(lambda: '"quota": 9' in run("rules", "--json", "--admin", address, **pod.environment()).stdout, "the new limit")
+        self.assertIn("8 left", pod.ask("divvy", "method=GET").stdout)
+
+
+
+if __name__ == "__main__":
+    unittest.main()

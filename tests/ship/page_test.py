@@ -1,0 +1,147 @@
+"""docs/kubernetes.md: helm renders each of its releases, and what it types in a pod is typed beside the pod's command line, with
+the output that the page shows. There is no cluster: commands that need one are held to the objects that they name."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests/clients/ship"), str(ROOT / "tests/clients/docs")]
+
+import render_chart  # noqa: E402
+from kubelet import BINARY, SECONDS_MAX, TOKEN, Object, Pod, of_kind, read_all, run  # noqa: E402
+from manual import settled  # noqa: E402
+
+PAGE = ROOT / "docs/kubernetes.md"
+TEST_SECONDS_MAX = 600
+# Programs that the page names and that are not here, or that need a cluster; nothing of ours is in these lines but file names.
+ELSEWHERE = ("skopeo copy", "kind load", "minikube image", "k3s ctr", "ctr -n", "helm rollback sluice", "helm test sluice",
+             "helm upgrade sluice sluice-NEW.tgz")
+COMMAND = re.compile(r"^(?:helm|kubectl|curl|for|" + "|".join(words.split()[0] for words in ELSEWHERE) + r") ")
+
+
+def blocks(text: str) -> list[list[str]]:
+    """The indented blocks and the fenced ones, line by line and without their indentation."""
+    found: list[list[str]] = [[]]
+    fenced = False
+    for line in text.splitlines():
+        if line.startswith("```"):
+            fenced = not fenced
+            found.append([])
+        elif fenced or line.startswith("    "):
+            found[-1].append(line if fenced else line[4:])
+        elif found[-1]:
+            found.append([])
+    return [block for block in found if block]
+
+
+def commands(text: str) -> list[str]:
+    """Those of the indented blocks and after the `$` of the fenced ones, each in one line."""
+    lines = "\n".join("\n".join(block) for block in blocks(text)).replace("\\\n", " ").splitlines()
+    return [re.sub(r"\s{2,}#.*", "", line.removeprefix("$ ")).rstrip() for line in lines if COMMAND.match(line.removeprefix("$ "))]
+
+
+class Page(unittest.TestCase):
+    def setUp(self) -> None:
+        signal.signal(signal.SIGALRM, self._late)
+        signal.alarm(TEST_SECONDS_MAX)
+        self.addCleanup(signal.alarm, 0)
+        try:
+            render_chart.find_helm()
+        except render_chart.NoHelm as missing:
+            self.skipTest(str(missing))
+        folder = tempfile.TemporaryDirectory(prefix="sluice-page-")
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        self.text = PAGE.read_text(encoding="utf-8")
+        self.limits = "\n".join(next(block for block in blocks(self.text) if block[0] == "rules:")) + "\n"
+        (self.folder / "limits.yaml").write_text(self.limits, encoding="utf-8")
+        (self.folder / "rules.ini").write_text("[default]\ncreditLimit = 3\nresetSeconds = 3600\n", encoding="utf-8")
+
+    def _late(self, *_: object) -> None:
+        raise TimeoutError(f"took more than {TEST_SECONDS_MAX} s")
+
+    def helm(self, line: str) -> list[Object]:
+        """What `helm install`, `upgrade` or `template` of the page gives to the cluster."""
+        words = [word for word in shlex.split(line)[2:] if word != "--install"]
+        self.assertEqual(words[:2], ["sluice", "sluice-0.2.0.tgz"], line)
+        command = [str(render_chart.find_helm()), "template", "sluice", str(render_chart.CHART), "--kube-version", "1.37.0", *words[2:]]
+        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False, timeout=SECONDS_MAX)
+        self.assertEqual(done.returncode, 0, f"{line}\n{done.stderr}")
+        return read_all(done.stdout)
+
+    def test_each_command_is_of_what_there_is(self) -> None:
+        objects = [one for path in render_chart.MANIFESTS.glob("*.yaml") for one in read_all(path.read_text(encoding="utf-8"))]
+        found = commands(self.text)
+        self.assertGreater(len(found), 25)
+        for line in found:
+            if re.match(r"helm (install|upgrade|template) .*sluice-0\.2\.0\.tgz", line):
+                objects += self.helm(line)
+        names = {f"{one['kind'].lower()}/{one['metadata']['name']}" for one in objects}
+        secrets = {(source["secret"]["name"], item["key"]) for one in of_kind(objects, "Deployment", "StatefulSet")
+                   for volume in one["spec"]["template"]["spec"]["volumes"]
+                   for source in volume.get("projected", {}).get("sources", []) for item in source["secret"]["items"]}
+        for line in found:
+            with self.subTest(line):
+                if line.startswith(ELSEWHERE) or line.startswith(("helm", "curl")):
+                    continue
+                words = shlex.split(line.partition(" do ")[2].removesuffix("; done") or line)
+                if words[1:4] == ["create", "secret", "generic"]:
+                    self.assertIn((words[4], words[5].removeprefix("--from-literal=").partition("=")[0]), secrets)
+                elif words[1] == "apply":
+                    self.assertTrue((ROOT / words[3]).exists())
+                else:
+                    named = words[2] if words[1] in ("exec", "port-forward") else words[3]
+                    self.assertIn(words[1], ("exec", "port-forward", "rollout"))
+                    self.assertIn(named, names)
+
+    def test_what_is_typed_in_a_pod_does_something_there(self) -> None:
+        pods: dict[str, Pod] = {}
+        found = [line for line in commands(self.text) if line.startswith("kubectl exec")]
+        self.assertEqual(len(found), 4)
+        for line in found:
+            _, _, place, _, *words = shlex.split(line)
+            if place not in pods:
+                store = "disk" if place.startswith("statefulset/") else "memory"
+                objects = self.helm(f"helm install sluice sluice-0.2.0.tgz --values limits.yaml --set store={store}")
+                pods[place] = Pod(objects, self.folder / store, {"sluice-admin": {"token": TOKEN}})
+                self.addCleanup(pods[place].kill)
+                pods[place].start()
+            pod = pods[place]
+            at = [] if words[1] == "store" else ["--admin", pod.addresses["admin"]]  # which it finds by the folder
+            with self.subTest(line):
+                done = run(*[pod.here(word) for word in words[1:]], *at, **pod.environment())
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(len(pods), 2)
+
+    def test_the_first_refused_request(self) -> None:
+        pod = Pod(self.helm("helm install sluice sluice-0.2.0.tgz --values limits.yaml"), self.folder, {"sluice-admin": {"token": TOKEN}})
+        self.addCleanup(pod.kill)
+        pod.start()
+        where = {"ask": f"--server {pod.addresses['http']} --timeout 20000", "": f"--admin {pod.addresses['admin']}"}
+        # Stands for kubectl: types what is behind `--` beside the server, which `ask` finds at its port and the others too.
+        kubectl = f"""kubectl() {{ shift 3; shift
+            case $1 in ask) at=({where["ask"]});; *) at=({where[""]});; esac
+            if [ "$1" = ask ]; then {BINARY} ask "$2" "${{at[@]}}" "${{@:3}}"; else {BINARY} "$@" "${{at[@]}}"; fi ||
+            echo "command terminated with exit code $?"; }}"""
+        [block] = [block for block in blocks(self.text) if block[0].startswith("$ ")]
+        shown, typed = "\n".join(line for line in block if not line.startswith("$ ")), [line[2:] for line in block if line.startswith("$ ")]
+        done = subprocess.run(["bash", "-c", "\n".join([kubectl, *typed])], env={"PATH": "/usr/bin:/bin", **pod.environment()},
+                              capture_output=True, text=True, check=False, timeout=SECONDS_MAX)
+        self.assertEqual(settled(done.stdout), settled(shown), done.stderr)
+        [curl] = [line for line in commands(self.text) if line.startswith("curl")]
+        self.assertIn(" localhost:8390/", curl)
+        done = subprocess.run(shlex.split(curl.replace("localhost:8390", pod.addresses["http"])), capture_output=True, text=True,
+                              check=False, timeout=SECONDS_MAX)
+        self.assertIn('"allowed": true, "limit": 5, "remaining": 4', done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
