@@ -9,9 +9,12 @@ get_filename_component(CMAKE_SYSROOT ${CMAKE_CURRENT_LIST_DIR}/../build/arm64/sy
 
 # char is signed on amd64, where everything is tested.
 set(CMAKE_CXX_FLAGS_INIT -fsigned-char)
-# The C++ library and libgcc are those of the unpacked packages too, so that all that is linked has the sources and the
-# security fixes of Debian's arm64; the cross compiler's own C library lacks the latter.
-set(CMAKE_EXE_LINKER_FLAGS_INIT "-B ${CMAKE_SYSROOT}/usr/lib/gcc/aarch64-linux-gnu/12 -L ${CMAKE_SYSROOT}/usr/lib/gcc/aarch64-linux-gnu/12")
+# The compiler prefers libraries of its own, of which the C library lacks Debian's security fixes. All that is linked is of the unpacked
+# packages; `make dist` fails where something is not.
+set(CMAKE_EXE_LINKER_FLAGS_INIT "")
+foreach(folder gcc/aarch64-linux-gnu/12 aarch64-linux-gnu)
+  string(APPEND CMAKE_EXE_LINKER_FLAGS_INIT "-B ${CMAKE_SYSROOT}/usr/lib/${folder} -L ${CMAKE_SYSROOT}/usr/lib/${folder} ")
+endforeach()
 set(CMAKE_SHARED_LINKER_FLAGS_INIT "${CMAKE_EXE_LINKER_FLAGS_INIT}")
 
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)

@@ -361,6 +361,7 @@ def install() -> Tally:
     tally = Tally()
     for path in ("bin/sluice", "share/doc/sluice/README.md", "share/doc/sluice/examples/example-config.ini",
                  "share/doc/sluice/examples/grafana/sluice.json", "lib/systemd/system/sluice.service",
+                 "lib/systemd/system/sluice.socket",
                  "share/man/man1/sluice.1", "share/man/man1/sluice-check.1",
                  "share/bash-completion/completions/sluice", "share/zsh/site-functions/_sluice",
                  "share/fish/vendor_completions.d/sluice.fish", "include/sluice/limiter.h", "include/sluice/sluice.h",

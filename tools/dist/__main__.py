@@ -16,6 +16,7 @@ import re
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -80,7 +81,6 @@ def chart(version: str, epoch: int) -> bytes:
         if not re.search(rf'^{key}: "?{re.escape(version)}"?$', about, re.MULTILINE):
             raise Refused(f"the {key} of deploy/chart/sluice/Chart.yaml is not {version}")
     entries = [file(f"sluice/{path.relative_to(top)}", path.read_bytes()) for path in sorted(top.rglob("*")) if path.is_file()]
-    # helm takes the first file for the description of the chart.
     return gz(tar(entries, epoch))
 
 
@@ -103,47 +103,71 @@ def unit(name: str, bindir: str) -> bytes:
     return (SYSTEMD / f"{name}.in").read_text(encoding="utf-8").replace("@SLUICE_BINDIR@", bindir).encode()
 
 
+@dataclass(frozen=True)
+class Common:
+    """What the files of every architecture have in common."""
+
+    version: str
+    epoch: int
+    manual: dict[str, bytes]
+    completions: dict[str, bytes]
+    sample: bytes
+    documents: dict[str, bytes]
+
+
+def of_architecture(one: Built, common: Common) -> dict[str, bytes]:
+    """The files for one architecture, by name."""
+    units = ("sluice.service", "sluice.socket")
+    name, version, epoch = f"sluice-linux-{one.architecture}", common.version, common.epoch
+    tarball = below(f"sluice-{version}", [
+        file("sluice", one.program, 0o755), file("sluice.yaml", common.sample),
+        file("README.md", (ROOT / "README.md").read_bytes()),
+        *(file(path, text) for path, text in common.documents.items()),
+        # compose.yaml names the files of the folder beside it.
+        file("compose.yaml", compose(version)),
+        *(file(f"compose/{path.name}", path.read_bytes()) for path in sorted((ROOT / "deploy/compose").iterdir())),
+        *(file(path, unit(path, "/usr/local/bin")) for path in units),
+        *(file(f"man/man1/{page}", text) for page, text in common.manual.items()),
+        *(file(f"completions/{path}", common.completions[shell])
+          for shell, path in (("bash", "sluice.bash"), ("zsh", "_sluice"), ("fish", "sluice.fish"))),
+    ])
+    installed = package.contents(one.program, common.manual, common.completions, {path: unit(path, "/usr/bin") for path in units},
+                                 common.sample, common.documents, version, epoch)
+    return {
+        name: one.program,
+        f"{name}.tar.gz": gz(tar(tarball, epoch)),
+        package.name(version, one.architecture): package.deb(installed, version, one.architecture, epoch),
+        **dict([wheel.wheel(one.library, one.architecture, version, common.documents, epoch)]),
+    }
+
+
 def artefacts(built: list[Built], program: Path, scratch: Path) -> dict[str, bytes]:
     """Every file of a release but the sums, by name."""
     revision, epoch = commit()
     version = output(program, "--version").decode().split()[1]
-    manual, completions, sample = pages(program, scratch)
-    licence = (ROOT / "LICENSE").read_bytes()
-    third_party = parts.third_party_licences(set().union(*(one.packages for one in built)))
+    documents = {"LICENSE": (ROOT / "LICENSE").read_bytes(),
+                 "THIRD-PARTY-LICENSES": parts.third_party_licences(set().union(*(one.packages for one in built)))}
+    common = Common(version, epoch, *pages(program, scratch), documents)
     by_architecture = {one.architecture: one.parts for one in built}
     for line in parts.differences(by_architecture):
         print(f"dist: the versions differ: {line}", file=sys.stderr)
-    documents = {"LICENSE": licence, "THIRD-PARTY-LICENSES": third_party}
 
-    result: dict[str, bytes] = {}
-    units = ("sluice.service", "sluice.socket")
-    for one in built:
-        name = f"sluice-linux-{one.architecture}"
-        result[name] = one.program
-        result[f"{name}.tar.gz"] = gz(tar(below(f"sluice-{version}", [
-            file("sluice", one.program, 0o755), file("sluice.yaml", sample), file("README.md", (ROOT / "README.md").read_bytes()),
-            *(file(path, text) for path, text in documents.items()),
-            *(file(path, unit(path, "/usr/local/bin")) for path in units),
-            *(file(f"man/man1/{page}", text) for page, text in manual.items()),
-            *(file(f"completions/{path}", completions[shell])
-              for shell, path in (("bash", "sluice.bash"), ("zsh", "_sluice"), ("fish", "sluice.fish"))),
-        ]), epoch))
-        result[package.name(version, one.architecture)] = package.deb(
-            package.contents(one.program, manual, completions, {path: unit(path, "/usr/bin") for path in units}, sample,
-                             licence.decode(), third_party, version, epoch), version, one.architecture, epoch)
-        result.update([wheel.wheel(one.library, one.architecture, version, documents, epoch)])
-
+    result = {"sluice.cdx.json": parts.components(by_architecture, version, epoch), f"sluice-{version}.tgz": chart(version, epoch),
+              "compose.yaml": compose(version)}
+    for store in ("redis", "disk"):
+        result[f"kubernetes-{store}.yaml"] = (ROOT / f"deploy/kubernetes/{store}.yaml").read_bytes()
     config = image.runtime(version, revision, os.environ.get("SLUICE_SOURCE_URL"), epoch)
     authorities = Path("/", image.AUTHORITIES).read_bytes()
     roots = {one.architecture: image.root(one.program, documents, authorities) for one in built}
-    result["sluice-oci.tar"] = image.layout(roots, version, config, epoch)
+    # Nearly all of the time is that of the compressors, which run side by side.
+    with ThreadPoolExecutor() as pool:
+        layout = pool.submit(image.layout, roots, version, config, epoch)
+        for files in pool.map(lambda one: of_architecture(one, common), built):
+            result.update(files)
+        result["sluice-oci.tar"] = layout.result()
     if len(result["sluice-oci.tar"]) > IMAGE_BYTES_MAX * len(built):
-        raise Refused(f"sluice-oci.tar has {len(result['sluice-oci.tar'])} bytes; at most {IMAGE_BYTES_MAX} are allowed for each architecture")
-    result[f"sluice-{version}.tgz"] = chart(version, epoch)
-    for store in ("redis", "disk"):
-        result[f"kubernetes-{store}.yaml"] = (ROOT / f"deploy/kubernetes/{store}.yaml").read_bytes()
-    result["compose.yaml"] = compose(version)
-    result["sluice.cdx.json"] = parts.components(by_architecture, version, epoch)
+        raise Refused(f"sluice-oci.tar has {len(result['sluice-oci.tar'])} bytes; "
+                      f"at most {IMAGE_BYTES_MAX} are allowed for each architecture")
     return result
 
 

@@ -18,8 +18,8 @@ def name(version: str, architecture: str) -> str:
 
 
 def contents(program: bytes, manual: dict[str, bytes], completions: dict[str, bytes], units: dict[str, bytes], sample: bytes,
-             licence: str, third_party: bytes, version: str, epoch: int) -> list[Entry]:
-    """What the package installs."""
+             texts: dict[str, bytes], version: str, epoch: int) -> list[Entry]:
+    """What the package installs. `texts`: licences, by their names."""
     documents = "usr/share/doc/sluice"
     return [
         file("usr/bin/sluice", program, 0o755),
@@ -30,8 +30,8 @@ def contents(program: bytes, manual: dict[str, bytes], completions: dict[str, by
         file("usr/share/fish/vendor_completions.d/sluice.fish", completions["fish"]),
         file("etc/sluice/sluice.yaml", sample),
         file("etc/default/sluice", (DEBIAN / "default").read_bytes()),
-        file(f"{documents}/copyright", copyright_file(licence, epoch)),
-        file(f"{documents}/THIRD-PARTY-LICENSES.gz", gz(third_party)),
+        file(f"{documents}/copyright", copyright_file(texts["LICENSE"].decode(), epoch)),
+        file(f"{documents}/THIRD-PARTY-LICENSES.gz", gz(texts["THIRD-PARTY-LICENSES"])),
         file(f"{documents}/changelog.Debian.gz", gz(changelog(version, epoch))),
         file("usr/share/lintian/overrides/sluice", (DEBIAN / "lintian-overrides").read_bytes()),
     ]

@@ -13,12 +13,12 @@ from . import package
 from .image import DEPLOY
 
 EPOCH = 1_700_000_001
-LICENCE = (DEPLOY.parent / "LICENSE").read_text(encoding="utf-8")
+TEXTS = {"LICENSE": (DEPLOY.parent / "LICENSE").read_bytes(), "THIRD-PARTY-LICENSES": b"text"}
 
 
 def example() -> bytes:
     entries = package.contents(b"\x7fELF", {"sluice.1": b".TH"}, {"bash": b"b", "zsh": b"z", "fish": b"f"},
-                               {"sluice.service": b"[Unit]\n"}, b"rules:\n", LICENCE, b"third", "1.2.3", EPOCH)
+                               {"sluice.service": b"[Unit]\n"}, b"rules:\n", TEXTS, "1.2.3", EPOCH)
     return package.deb(entries, "1.2.3", "amd64", EPOCH)
 
 
