@@ -23,30 +23,22 @@ MANIFESTS = ROOT / "deploy/kubernetes"
 HELM_MODULE = ROOT / "tests/ship/helm"
 HELM_SECONDS_MAX = 3600  # a build from nothing, on a busy machine
 
-KUBERNETES = "1.25.0"  # the oldest that the chart is for; the manifests are the same for later ones
+PLAIN_VALUES = ROOT / "deploy/chart/plain-values.yaml"
 
-EXAMPLE = {
-    "protocols": {"envoy": {"enabled": True}},
-    "rules": [
-        {"name": "login", "match": {"method": "POST", "path": "/login", "ip": "*"}, "actor": "ip",
-         "limit": {"quota": 5, "window": "1m", "algorithm": "sliding_log"}},
-        {"name": "api", "match": {"domain": "shop", "user": "*"}, "actor": "user", "limit": {"quota": 100, "window": "1m"}},
-    ],
-    "admin": {"existingSecret": "sluice-admin"},
-}
+OLDEST = "1.25.0"  # Kubernetes that the chart is for; the manifests are the same for later ones
 
 HEAD = """\
 # sluice, {what}. Rendered from deploy/chart/sluice by tools/render_chart.py.
-# Before the first `kubectl apply`: load the image into the nodes, set the rules{address}
+# Before the first `kubectl apply`: load the image into the nodes, set {edited}
 # in the ConfigMap below, and make the Secret with the token of the admin port:
 #   kubectl create secret generic sluice-admin --from-literal=token="$(openssl rand -hex 24)"
 """
 
-VARIANTS: dict[str, tuple[dict[str, str], dict[str, object]]] = {
-    "redis.yaml": ({"what": "two pods that share their counters in a Redis or Valkey",
-                    "address": " and the address of the Redis (`nodes`)"},
-                   {**EXAMPLE, "store": "redis"}),
-    "disk.yaml": ({"what": "one pod that keeps its counters on a volume", "address": ""}, {**EXAMPLE, "store": "disk"}),
+# By the store.
+WORDS = {
+    "redis": {"what": "two pods that share their counters in a Redis or Valkey",
+              "edited": "the rules and the address of the Redis (`nodes`)"},
+    "disk": {"what": "one pod that keeps its counters on a volume", "edited": "the rules"},
 }
 
 
@@ -90,16 +82,15 @@ def find_helm() -> Path:
 
 def template(chart: Path, values: dict[str, object], kubernetes: str, *options: str) -> subprocess.CompletedProcess[str]:
     """What `helm template` says to a release called sluice; the status is the caller's to judge."""
-    command = [str(find_helm()), "template", "sluice", str(chart), "--kube-version", kubernetes, "--values", "-", *options]
+    command = [str(find_helm()), "template", "sluice", str(chart), "--kube-version", kubernetes, *options, "--values", "-"]
     return subprocess.run(command, input=json.dumps(values), capture_output=True, text=True, check=False, timeout=120)
 
 
-def render(name: str) -> str:
-    words, values = VARIANTS[name]
-    done = template(CHART, values, KUBERNETES, "--skip-tests")
+def render(store: str, kubernetes: str = OLDEST) -> str:
+    done = template(CHART, {"store": store}, kubernetes, "--skip-tests", "--values", str(PLAIN_VALUES))
     if done.returncode != 0:
         raise SystemExit(done.stderr)
-    return HEAD.format(**words) + done.stdout
+    return HEAD.format(**WORDS[store]) + done.stdout
 
 
 def main(arguments: list[str]) -> int:
@@ -107,8 +98,8 @@ def main(arguments: list[str]) -> int:
         print(f"usage: {sys.argv[0]} --check | --write", file=sys.stderr)
         return 2
     different = 0
-    for name in VARIANTS:
-        text, path = render(name), MANIFESTS / name
+    for store in WORDS:
+        text, path = render(store), MANIFESTS / f"{store}.yaml"
         if arguments == ["--write"]:
             path.write_text(text, encoding="utf-8")
         elif not path.exists() or path.read_text(encoding="utf-8") != text:
