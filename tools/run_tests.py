@@ -219,9 +219,9 @@ CLIENT_SECONDS_MAX = 300
 FETCH_SECONDS_MAX = 300
 
 
-def in_folders(pattern: str, base: Path = CLIENTS) -> list[Path]:
-    """Files of ours, by default under tests/clients."""
-    return sorted(path for path in base.rglob(pattern) if "node_modules" not in path.parts)
+def in_folders(pattern: str) -> list[Path]:
+    """Files of ours under tests/clients."""
+    return sorted(path for path in CLIENTS.rglob(pattern) if "node_modules" not in path.parts)
 
 
 def run_client(
@@ -272,9 +272,9 @@ def make_environment(requirements: Path) -> Path:
     return python
 
 
-def python_clients(total: Tally, base: Path = CLIENTS) -> None:
+def python_clients(total: Tally, scripts: Iterable[Path]) -> None:
     """X_test.py: once with each X-VERSION.requirements.txt beside it, or once without any package."""
-    for script in in_folders("*_test.py", base):
+    for script in scripts:
         lists = sorted(script.parent.glob(f"{script.name.removesuffix('_test.py')}-*.requirements.txt"))
         for requirements in lists or [None]:
             name = str(script.relative_to(ROOT))
@@ -306,18 +306,18 @@ def clients() -> Tally:
     build("release")
     total = Tally()
     node_clients(total)
-    python_clients(total)
+    python_clients(total, in_folders("*_test.py"))
     go_clients(total)
     return total
 
 
 def ship() -> Tally:
-    """What is shipped: the chart, rendered by helm, which is built first, and Compose."""
+    """The chart, rendered by helm, which is built first, its page, and Compose."""
     build("release", "sluice")
     with contextlib.suppress(render_chart.NoHelm):  # then the tests that need it are skipped
         render_chart.find_helm()
     total = Tally()
-    python_clients(total, ROOT / "tests/ship")
+    python_clients(total, [ROOT / f"tests/ship/{name}_test.py" for name in ("chart", "page", "compose")])
     return total
 
 
