@@ -225,9 +225,9 @@ SHIP_SECONDS_MAX = 1800
 FETCH_SECONDS_MAX = 300
 
 
-def in_folders(pattern: str, base: Path = CLIENTS) -> list[Path]:
-    """Files of ours, by default under tests/clients."""
-    return sorted(path for path in base.rglob(pattern) if "node_modules" not in path.parts)
+def in_folders(pattern: str) -> list[Path]:
+    """Files of ours under tests/clients."""
+    return sorted(path for path in CLIENTS.rglob(pattern) if "node_modules" not in path.parts)
 
 
 def run_client(
@@ -279,9 +279,9 @@ def make_environment(requirements: Path) -> Path:
     return python
 
 
-def python_clients(total: Tally, base: Path = CLIENTS, seconds_max: float = CLIENT_SECONDS_MAX) -> None:
+def python_clients(total: Tally, scripts: Iterable[Path], seconds_max: float = CLIENT_SECONDS_MAX) -> None:
     """X_test.py: once with each X-VERSION.requirements.txt beside it, or once without any package."""
-    for script in in_folders("*_test.py", base):
+    for script in scripts:
         lists = sorted(script.parent.glob(f"{script.name.removesuffix('_test.py')}-*.requirements.txt"))
         for requirements in lists or [None]:
             name = str(script.relative_to(ROOT))
@@ -313,7 +313,7 @@ def clients() -> Tally:
     build("release")
     total = Tally()
     node_clients(total)
-    python_clients(total)
+    python_clients(total, in_folders("*_test.py"))
     go_clients(total)
     return total
 
@@ -341,7 +341,7 @@ def ship() -> Tally:
     build("release", "sluice")
     with contextlib.suppress(render_chart.NoHelm):  # then the tests that need it are skipped
         render_chart.find_helm()
-    python_clients(total, ROOT / "tests/ship", SHIP_SECONDS_MAX)
+    python_clients(total, sorted((ROOT / "tests/ship").glob("*_test.py")), SHIP_SECONDS_MAX)
     return total
 
 
