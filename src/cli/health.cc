@@ -1,3 +1,5 @@
+#include <sstream>
+
 #include "cli/admin_words.h"
 #include "cli/inspect.h"
 #include "config/screen_text.h"
@@ -23,20 +25,24 @@ std::string footer_of_health() {
 // With what finding the server takes, within the two seconds.
 constexpr const char* timeout_ms = "1400";
 
+int say(bool well, const std::string& state, const std::string& reason, bool json,
+        config::CommandIo& io) {
+  if (json) {
+    Json told{{"status", state}};
+    if (!reason.empty()) told["reason"] = reason;
+    io.out << to_text(told) << std::flush;
+  } else {
+    io.out << state << (reason.empty() ? "" : ": ") << config::on_screen(reason) << std::endl;
+  }
+  return well ? config::exit_ok : config::exit_failure;
+}
+
 int say(const AdminPort::Reply& reply, bool json, config::CommandIo& io) {
-  const std::string state = reply.is_done() ? text_field(reply.json, "status") : "unhealthy";
+  if (!reply.is_done()) return say(false, "unhealthy", reply.problem, json, io);
   std::string reasons;
   for (const Json& reason : list_field(reply.json, "reasons"))
     if (reason.is_string()) reasons += (reasons.empty() ? "" : "; ") + reason.get<std::string>();
-  if (!reply.is_done()) reasons = reply.problem;
-  if (json) {
-    Json told{{"status", state}};
-    if (!reasons.empty()) told["reason"] = reasons;
-    io.out << to_text(told) << std::flush;
-  } else {
-    io.out << state << (reasons.empty() ? "" : ": ") << config::on_screen(reasons) << std::endl;
-  }
-  return reply.is_done() ? config::exit_ok : config::exit_failure;
+  return say(true, text_field(reply.json, "status"), reasons, json, io);
 }
 
 }  // namespace
@@ -45,23 +51,39 @@ int health(const Words& words, config::CommandIo& io) {
   Arguments arguments("sluice health [--live]", about_health, footer_of_health());
   AdminFlags flags;
   flags.timeout = timeout_ms;
-  bool live = false;
+  bool live = false, as_json = false;
   arguments.add_flag("--live", live,
                      "Whether it runs, be it ready or not: what a restart could mend");
   arguments.add_option("--admin", flags.admin,
                        "Where its admin port is, if it is not where every command looks: an "
                        "address, or\nthe path of a socket",
                        "ADDRESS");
-  arguments.add_flag("--json", flags.json, "Print the result as JSON");
+  arguments.add_flag("--json", as_json, "Print the result as JSON");
   if (const auto ended = arguments.parse(words, io)) return *ended;
   if (const auto ended = arguments.refuse_words(io)) return *ended;
   // A container's check has the variables of its server, so there SLUICE_ADMIN is the right place.
   if (const AdminServer named = admin_server_of(io); !flags.admin && !named.address.empty())
     flags.admin = named.address;
+  // The paths of health need no token, and a wrong one must not keep the check from them.
+  std::ostringstream problem;
+  config::CommandIo without_token{
+      io.out, problem, false, false, [&io](const char* name) {
+        const bool hidden = std::string_view(name).starts_with("SLUICE_ADMIN_TOKEN");
+        return hidden || !io.environment ? std::nullopt : io.environment(name);
+      }};
   int ending = config::exit_ok;
-  auto port = AdminPort::open(flags, arguments, io, ending);
-  if (!port) return ending == exit_no_server ? config::exit_failure : ending;
-  return say(port->get(live ? "/health/live" : "/health/ready"), flags.json, io);
+  auto port = AdminPort::open(flags, arguments, without_token, ending);
+  if (!port && ending == config::exit_usage) {
+    io.err << problem.str() << std::flush;
+    return ending;
+  }
+  if (!port) {
+    std::string why = problem.str();
+    why.erase(0, why.starts_with("error: ") ? 7 : 0);
+    while (why.ends_with('\n')) why.pop_back();
+    return say(false, "unhealthy", why, as_json, io);
+  }
+  return say(port->get(live ? "/health/live" : "/health/ready"), as_json, io);
 }
 
 }  // namespace sluice::cli

@@ -36,6 +36,7 @@
 #include "durable/durable_store.h"
 #include "log/log.h"
 #include "metrics/page.h"
+#include "net/inherited.h"
 #include "protocol/store_tools.h"
 #include "redis/redis_store.h"
 #include "request/space.h"
@@ -292,6 +293,12 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
   base::ignore_signals();
   base::raise_open_files();
   give_memory_back();
+  // The environment is changed while there is no other thread.
+  auto inherited = net::InheritedSockets::of_environment();
+  if (!inherited) {
+    io.err << "sluice: " << inherited.problem().text << std::endl;
+    return exit_failure;
+  }
   base::Diagnostics unfit;
   check_store(config, unfit);
   check_listeners(config, unfit);
@@ -331,6 +338,7 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
   const auto& store_log =
       log.logger(config.store.redis ? log::LogModule::redis : log::LogModule::store);
   server::Options options = config.options();
+  options.inherited = std::make_shared<net::InheritedSockets>(*std::move(inherited));
   const OpenedStore opened =
       open_store(config.store, options.cleanup_interval, spaces, clock, store_log);
   say(opened.diagnostics, config, *store_log, io);
@@ -388,7 +396,11 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
           ->warn("commands for the admin port will not find this server by themselves: {}",
                  path.problem().text);
   }
-  options.on_stop = [] { notify_manager("STOPPING=1"); };
+  // How long the rest of a stop may take, if a disk does not answer.
+  constexpr auto stop_most = base::seconds(25);
+  const std::string stop_state =
+      "STOPPING=1\nEXTEND_TIMEOUT_USEC=" + std::to_string(options.drain.us + stop_most.us);
+  options.on_stop = [stop_state] { notify_manager(stop_state); };
   if (!set_up_admin(config, options.admin, io)) return exit_failure;
   if (opened.metrics != nullptr) options.sources.push_back(opened.metrics);
   if (file) options.reopen_log = [file] { file->reopen(); };

@@ -53,9 +53,10 @@ void DurableStore::keep_committing() {
       committed_since_us_.store(now);  // nothing had changed, so all is committed
     }
     if (stopping) break;
-    if (options_.durability == Durability::interval)
-      rest(std::chrono::ceil<milliseconds>(
-          std::max<steady_clock::duration>(interval - (steady_clock::now() - began), {})));
+    if (options_.durability != Durability::interval) continue;
+    std::unique_lock lock(loading_mutex_);
+    rests_.wait_until(lock, began + interval, [this] { return stopping_ || commits_now_; });
+    commits_now_ = false;
   }
   // Commits changes that were made during the last commit, and tries failed ones a last time.
   for (int tries = 0; changes.last() > turned_ || (failing_.load() && journal_->pending() > 0);) {

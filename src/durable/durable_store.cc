@@ -284,12 +284,23 @@ bool DurableStore::is_behind() const {
 }
 
 base::Done DurableStore::backup(const std::string& target) {
-  constexpr int64_t most_us = 5'000'000;
+  constexpr int64_t most_us = 10'000'000;
   const int64_t began_us = now_us();
   // With `always` nothing is answered that is not committed.
-  while (options_.durability == Durability::interval && !failing_.load() &&
-         committed_since_us_.load() < began_us && now_us() - began_us < most_us)
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  if (options_.durability == Durability::interval) {
+    {
+      const std::lock_guard lock(loading_mutex_);
+      commits_now_ = true;
+    }
+    rests_.notify_all();
+    while (!failing_.load() && committed_since_us_.load() < began_us) {
+      if (now_us() - began_us > most_us)
+        return base::Problem{options_.path +
+                             ": what was answered before is not committed after 10 s, so there is "
+                             "no copy; try again when the disk is less busy"};
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+  }
   return journal_->backup(target);
 }
 

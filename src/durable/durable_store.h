@@ -103,8 +103,8 @@ class DurableStore final : public store::Store,
   std::string why_degraded() const override;
   void collect(metrics::Page& page) const override;
 
-  // A copy on which a server can be started (disk::Journal::backup), of what was answered before the
-  // call, unless the disk fails. Blocks; any thread.
+  // A copy on which a server can be started (disk::Journal::backup), of what was answered before
+  // the call; while the disk fails, of what is committed. Blocks, for seconds at most; any thread.
   base::Done backup(const std::string& target);
   // The texts that are stored beside the counters; null: the journal has no place for them. Lives
   // as long as the store.
@@ -183,6 +183,7 @@ class DurableStore final : public store::Store,
   std::deque<WaitingBatch> wanted_;
   std::vector<Failed> failed_;
   bool stopping_ = false, no_lists_ = false;
+  bool commits_now_ = false;  // a copy waits for it
   std::pair<store::CompletionQueue*, request::Ticket>
       fetching_;  // the batch whose counters are being fetched
   std::atomic<bool> stop_committing_{false};

@@ -1,6 +1,7 @@
 #include "net/inherited.h"
 
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -26,10 +27,14 @@ int number_of(const char* variable) {
   return error == std::errc() && end == digits.end() ? number : 0;
 }
 
-bool is_listening(int fd) {
+bool has_option(int fd, int level, int option) {
   int on = 0;
   socklen_t size = sizeof on;
-  return ::getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &on, &size) == 0 && on != 0;
+  return ::getsockopt(fd, level, option, &on, &size) == 0 && on != 0;
+}
+
+bool is_listening(int fd) {
+  return has_option(fd, SOL_SOCKET, SO_ACCEPTCONN);
 }
 
 // False: it is not a TCP address.
@@ -46,17 +51,34 @@ bool read_address(int fd, boost::asio::ip::tcp::endpoint& address) {
 
 base::Result<InheritedSockets> InheritedSockets::of_environment() {
   InheritedSockets inherited;
-  const int count =
-      number_of("LISTEN_PID") == static_cast<int>(::getpid()) ? number_of("LISTEN_FDS") : 0;
+  const int process = number_of("LISTEN_PID"), count = number_of("LISTEN_FDS");
   for (const char* variable : {"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"}) ::unsetenv(variable);
-  for (int fd = first_descriptor; fd < first_descriptor + std::min(count, sockets_max); ++fd) {
+  if (count <= 0) return inherited;
+  if (process != static_cast<int>(::getpid())) {
+    inherited.ignored_ = "LISTEN_FDS is for process " + std::to_string(process) +
+                         " and not for this one, so its sockets are not used; start the program "
+                         "itself, without a shell around it";
+    return inherited;
+  }
+  if (count > sockets_max)
+    return base::Problem{"the service manager passes " + std::to_string(count) +
+                         " sockets, and at most " + std::to_string(sockets_max) + " can be used"};
+  const auto wrong = [](int fd, const char* what, const char* remedy) {
+    return base::Problem{"descriptor " + std::to_string(fd) +
+                         ", of the LISTEN_FDS that the service manager passes, " + what + "; " +
+                         remedy};
+  };
+  for (int fd = first_descriptor; fd < first_descriptor + count; ++fd) {
     boost::asio::ip::tcp::endpoint address;
     const int flags = ::fcntl(fd, F_GETFL);
     if (!is_listening(fd) || !read_address(fd, address) || flags < 0 ||
         ::fcntl(fd, F_SETFD, FD_CLOEXEC) != 0 || ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0)
-      return base::Problem{"descriptor " + std::to_string(fd) +
-                           ", of the LISTEN_FDS that the service manager passes, is no TCP socket "
-                           "that listens; write ListenStream=ADDRESS:PORT in the socket unit"};
+      return wrong(fd, "is no TCP socket that listens",
+                   "write ListenStream=ADDRESS:PORT in the socket unit");
+    if (address.address().is_v6() && address.address().is_unspecified() &&
+        has_option(fd, IPPROTO_IPV6, IPV6_V6ONLY))
+      return wrong(fd, "listens on [::] for IPv6 alone",
+                   "write BindIPv6Only=both in the socket unit");
     inherited.all_.push_back({fd, address});
   }
   return inherited;

@@ -14,7 +14,8 @@ namespace sluice::net {
 class InheritedSockets {
  public:
   // Those of this process; none, if the variables are not there or another process's. Takes the
-  // variables out of the environment. A problem: a descriptor is not a listening TCP socket.
+  // variables out of the environment, so no other thread may run. A problem: a descriptor is not a
+  // listening TCP socket, or one for IPv6 alone at an address that means both.
   static base::Result<InheritedSockets> of_environment();
 
   InheritedSockets() = default;
@@ -27,6 +28,8 @@ class InheritedSockets {
   int take(const boost::asio::ip::tcp::endpoint& address);
   // The addresses of those that nobody took, "[::]:8390, 127.0.0.1:8380"; empty: all were taken.
   std::string left() const;
+  // Why sockets that were passed are not used; empty: none was passed to another process.
+  const std::string& ignored() const { return ignored_; }
 
  private:
   struct One {
@@ -34,6 +37,7 @@ class InheritedSockets {
     boost::asio::ip::tcp::endpoint address;
   };
   std::vector<One> all_;
+  std::string ignored_;
 };
 
 }  // namespace sluice::net

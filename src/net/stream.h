@@ -75,7 +75,8 @@ class Stream final {
   bool is_handshaking() const { return tls_ != nullptr && tls_->is_handshaking(); }
   // An upper bound of the bytes that have arrived and could be read.
   size_t unread_bytes() const;
-  // Has the peer ever sent a byte, as far as the kernel tells (Linux 4.1 and later)? Asks the kernel.
+  // Has the peer ever sent a byte, as far as the kernel tells (Linux 4.1 and later)? Asks the
+  // kernel.
   bool has_received() const;
 
   // With TLS, tells the peer that this side sends no more (close_notify). False: it would block,

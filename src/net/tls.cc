@@ -33,13 +33,19 @@ constexpr const char* bundles[] = {"/etc/ssl/certs/ca-certificates.crt",
                                    "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem",
                                    "/etc/ssl/cert.pem"};
 
+bool is_named(const char* variable) {
+  const char* const value = std::getenv(variable);
+  return value != nullptr && *value != '\0';
+}
+
 // Trusts what OpenSSL trusts by default. A library that was built elsewhere does not know where
-// this system keeps its authorities, so unless the user names a place, the first bundle that is
-// there counts as well.
+// this system keeps its authorities: if its own places are not there, and the user names none, it
+// is the first bundle that is there.
 bool trust_usual(SSL_CTX* context) {
   if (SSL_CTX_set_default_verify_paths(context) != 1) return false;
-  if (std::getenv(X509_get_default_cert_file_env()) != nullptr ||
-      std::getenv(X509_get_default_cert_dir_env()) != nullptr)
+  if (is_named(X509_get_default_cert_file_env()) || is_named(X509_get_default_cert_dir_env()) ||
+      ::access(X509_get_default_cert_file(), F_OK) == 0 ||
+      ::access(X509_get_default_cert_dir(), F_OK) == 0)
     return true;
   for (const char* bundle : bundles)
     if (::access(bundle, R_OK) == 0 && SSL_CTX_load_verify_file(context, bundle) == 1) break;

@@ -31,6 +31,8 @@ class ServerView {
   virtual std::string_view version() const = 0;
   // Adds up the statistics of all workers, so it is not for the hot path.
   virtual ServerFigures figures() const = 0;
+  // Is it told to stop, and serves on for a while? Checks of health say no then.
+  virtual bool is_stopping() const { return false; }
   // Logs a warning, at most one a second, because a client can cause any number of them.
   virtual void warn(std::string_view) const {}
 };

@@ -52,6 +52,7 @@ class AdminPlane {
   void start(size_t http_places);
   // From here on /health/ready answers that the server is stopping.
   void begin_stop() { stopping_ = true; }
+  const std::atomic<bool>& stopping() const { return stopping_; }
   // False: an answer does not end in time (admin::HttpServer::stop).
   bool stop();
 

@@ -430,7 +430,7 @@ void Connection::finish() {
 
 bool Connection::may_owe() const {
   if (finishing_ || phase_ != Phase::serving || is_turned_away()) return false;
-  return is_unfinished() || (stream_.unread_bytes() == 0 && !stream_.has_received());
+  return is_unfinished() || stream_.unread_bytes() > 0 || !stream_.has_received();
 }
 
 // Called while the server stops: ends the waits of this connection. True: there are late replies,

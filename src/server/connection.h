@@ -77,7 +77,8 @@ class Connection final : public engine::ReplySink,
   bool is_sending() const { return !unsent_.empty(); }
   // The server stops: answers the requests that have arrived, then closes.
   void finish();
-  // May a request be on its way: has the client begun one, or sent nothing yet since it connected?
+  // May a request be on its way: are there bytes to read, has the client begun a request, or sent
+  // nothing yet since it connected?
   bool may_owe() const;
   // Closes now.
   void abort();

@@ -18,6 +18,7 @@
 #include "base/diagnostic.h"
 #include "base/time.h"
 #include "metrics/page.h"
+#include "net/inherited.h"
 #include "net/listener.h"
 #include "protocol/metrics.h"
 #include "protocol/protocol.h"
@@ -76,6 +77,8 @@ struct Options {
   std::vector<ListenerOptions> listeners;
   unsigned workers = 0;  // threads; 0: one for each processor that this process may use
   size_t connections_max = base::bounds::connections_default;
+  // Listening sockets of a service manager; null: there are none.
+  std::shared_ptr<net::InheritedSockets> inherited = {};
   // How long a stop goes on serving while it says that the server is not ready.
   base::Duration drain = {};
   // How often full counters are forgotten, if a protocol that wants this is served; 0: never.

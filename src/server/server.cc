@@ -124,8 +124,8 @@ struct Server::Impl {
                          .connections_refused = [this] { return doors.count_turned_away(); }});
     }
     for (const protocol::Protocol protocol : protocol::numbers())
-      views.emplace_back(options.admin.version, admin_plane.server_stats(), store.catalog(),
-                         protocol, log);
+      views.emplace_back(options.admin.version, admin_plane.stopping(), admin_plane.server_stats(),
+                         store.catalog(), protocol, log);
   }
 
   // Overrides that other servers set arrive through `io`, which is destroyed before the registry.
@@ -248,8 +248,9 @@ std::optional<std::string> Server::start() {
   // Signals are caught from here on: a program that has read the banner may send one at once.
   for (const int number : {SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1}) s.signals.add(number);
   base::release_signals();
-  auto inherited = net::InheritedSockets::of_environment();
-  if (!inherited) return std::move(inherited).problem().text;
+  net::InheritedSockets* const inherited = s.options.inherited.get();
+  if (inherited != nullptr && !inherited->ignored().empty())
+    s.log->warn("{}", inherited->ignored());
   for (const auto& named : s.options.listeners) {
     std::vector<net::Endpoint> addresses;
     if (auto wrong = net::Listener::resolve({named.host, named.port, named.timeouts}, addresses))
@@ -265,13 +266,17 @@ std::optional<std::string> Server::start() {
       if (named.service.is_http()) owner = s.admin_plane.http_owner();
       owner.paused = [&s] { s.doors.paused(); };
       s.listeners.push_back(std::make_unique<net::Listener>(s.io, address, take, s.log, owner));
-      if (auto wrong = s.listeners.back()->bind(&*inherited)) return wrong;
+      if (auto wrong = s.listeners.back()->bind(inherited))
+        return inherited == nullptr || inherited->left().empty()
+                   ? *wrong
+                   : *wrong + "; the service manager passes sockets on " + inherited->left() +
+                         ": `listen` and the socket unit have to name the same addresses";
       s.bound.push_back({named.service, s.listeners.back()->address(), s.listeners.back()->port()});
       view.set_address(s.bound.back().address);
       if (!named.service.is_http()) s.admin_plane.add_source(view);
     }
   }
-  if (const std::string left = inherited->left(); !left.empty())
+  if (const std::string left = inherited == nullptr ? "" : inherited->left(); !left.empty())
     return "the service manager passes sockets that nothing here listens on: " + left +
            "; take them out of the socket unit, or add these addresses to `listen`";
   if (!s.options.admin_socket.empty())

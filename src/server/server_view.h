@@ -25,9 +25,11 @@ namespace sluice::server {
 class ServerView final : public request::ServerView {
  public:
   // The arguments outlive this object.
-  ServerView(std::string_view version, const admin::ServerStats& stats, const store::Catalog& store,
+  ServerView(std::string_view version, const std::atomic<bool>& stopping,
+             const admin::ServerStats& stats, const store::Catalog& store,
              protocol::Protocol protocol, std::shared_ptr<spdlog::logger> log)
       : version_(version),
+        stopping_(stopping),
         stats_(stats),
         store_(store),
         protocol_(protocol),
@@ -35,10 +37,12 @@ class ServerView final : public request::ServerView {
 
   std::string_view version() const override { return version_; }
   request::ServerFigures figures() const override;
+  bool is_stopping() const override { return stopping_.load(std::memory_order_relaxed); }
   void warn(std::string_view line) const override;
 
  private:
   const std::string version_;
+  const std::atomic<bool>& stopping_;
   const admin::ServerStats& stats_;
   const store::Catalog& store_;
   const protocol::Protocol protocol_;

@@ -197,7 +197,9 @@ void Worker::give_back_text(std::string text) {
 void Worker::stop(std::chrono::milliseconds limit) {
   asio::post(io_, [this, limit] {
     stopping_ = true;
-    finish_all(std::min(limit, grace));
+    grace_ends_ = std::chrono::steady_clock::now() + std::min(limit, grace);
+    owing_.assign(all_.begin(), all_.end());
+    finish_owing();
     deadline_.expires_after(limit);
     deadline_.async_wait([this](boost::system::error_code ec) {
       if (ec) return;
@@ -208,20 +210,24 @@ void Worker::stop(std::chrono::milliseconds limit) {
   });
 }
 
-// Ends every connection, those to which a request may be under way when it has been answered, or
-// after `rest` at the latest.
-void Worker::finish_all(std::chrono::milliseconds rest) {
-  const std::vector<std::shared_ptr<Connection>> all(all_.begin(), all_.end());
-  bool owes = false;
-  for (const auto& connection : all)
-    if (rest.count() > 0 && connection->may_owe())
-      owes = true;
-    else
-      connection->finish();
-  if (!owes) return;
-  grace_timer_.expires_after(grace_step);
-  grace_timer_.async_wait([this, rest](boost::system::error_code ec) {
-    if (!ec) finish_all(rest - grace_step);
+// Ends the connections of `owing_`, each as soon as no request can be on its way to it any more,
+// all of them at `grace_ends_`.
+void Worker::finish_owing() {
+  const auto begin = std::chrono::steady_clock::now();
+  const bool is_over = begin >= grace_ends_;
+  std::erase_if(owing_, [is_over](const std::shared_ptr<Connection>& connection) {
+    if (!is_over && connection->may_owe()) return false;
+    connection->finish();
+    return true;
+  });
+  if (owing_.empty()) return;
+  // To look at many takes time that those need which ask.
+  const auto now = std::chrono::steady_clock::now();
+  grace_timer_.expires_at(
+      std::min(now + std::max<std::chrono::steady_clock::duration>(grace_step, 4 * (now - begin)),
+               std::max(grace_ends_, now)));
+  grace_timer_.async_wait([this](boost::system::error_code ec) {
+    if (!ec) finish_owing();
   });
 }
 
@@ -416,6 +422,7 @@ void Worker::end_if_idle() {
   if (!stopping_ || !all_.empty()) return;
   deadline_.cancel();
   grace_timer_.cancel();
+  owing_.clear();
   due_.cancel();
   waits_timer_.cancel();
   store_.detach(engine_.completions());

@@ -171,7 +171,7 @@ class Worker {
   base::Buffer& late_out() { return late_out_; }
 
  private:
-  void finish_all(std::chrono::milliseconds rest);
+  void finish_owing();
   void end_if_idle();
   void advance();
   void release_durable();
@@ -213,6 +213,9 @@ class Worker {
   std::vector<std::string> idle_texts_;
   std::atomic<size_t> connections_{0}, turned_away_{0};
   bool stopping_ = false, detached_ = false;
+  // While it stops: the connections that are not told yet, and when they are at the latest.
+  std::vector<std::shared_ptr<Connection>> owing_;
+  std::chrono::steady_clock::time_point grace_ends_{};
   std::thread thread_;
 };
 

@@ -106,14 +106,17 @@ TEST_F(Bare, LocalhostIsAnAddressOfThisMachine) {
 }
 
 TEST_F(Bare, CountersOnDiskAreKeptAndCopiedWhileItServes) {
-  const auto server = root_.start({"serve", "--listen", "http=127.0.0.1:0", "--data", "/data"});
+  root_.write("/sluice.yaml",
+              "store: { path: /data, interval_ms: 60000 }\nrules: [{ deny: true }]\n");
+  const auto server =
+      root_.start({"serve", "--config", "/sluice.yaml", "--listen", "http=127.0.0.1:0"});
   Process& process = *server;
   const uint16_t port = await_listening(process, "http");
   const std::string take = R"({"key": "k", "limits": [{"quota": 3, "window": "1h"}]})";
   EXPECT_EQ(http(port, "POST", "/v1/take", take, "Content-Type: application/json\r\n").status, 200);
   const Finished copied = root_.run({"store", "backup", "/data", "/copy"});
   EXPECT_EQ(copied.status, 0) << copied.err << copied.out;
-  // What was answered before is in the copy, although commits are an interval apart.
+  // What was answered before is in the copy, although commits are a minute apart.
   EXPECT_NE(root_.run({"store", "dump", "/copy"}).out.find("\"key\":\"k\""), std::string::npos);
   process.signal(SIGTERM);
   EXPECT_EQ(process.wait(), 0);

@@ -71,6 +71,13 @@ TEST_F(Health, AsksWhereTheServersVariableSays) {
   EXPECT_EQ(ready.status, 0) << ready.err;
   EXPECT_EQ(ready.err, "");
   EXPECT_EQ(health({"--admin", "127.0.0.1:" + std::to_string(port)}).status, 0);
+  // A token that cannot be read or is none does not matter.
+  for (const auto& [name, value] :
+       {std::pair{"SLUICE_ADMIN_TOKEN", "short"}, std::pair{"SLUICE_ADMIN_TOKEN_FILE", "/nowhere"}})
+    EXPECT_EQ(
+        health({}, {{"SLUICE_ADMIN", "127.0.0.1:" + std::to_string(port)}, {name, value}}).status,
+        0)
+        << name;
 }
 
 TEST_F(Health, GivesUpWithinTwoSeconds) {
@@ -97,7 +104,9 @@ TEST_F(Health, OfSeveralServersIsUnknown) {
   await_listening(other, "http");
   const Finished unknown = health();
   EXPECT_EQ(unknown.status, 1);
-  EXPECT_NE(unknown.err.find("choose one with --admin"), std::string::npos) << unknown.err;
+  EXPECT_TRUE(unknown.out.starts_with("unhealthy: several servers run on this machine"))
+      << unknown.out;
+  EXPECT_TRUE(health({"--json"}).out.starts_with("{\n  \"status\": \"unhealthy\",\n  \"reason\""));
 }
 
 TEST_F(Health, WrongWordsAreWrongUsage) {
@@ -118,9 +127,15 @@ TEST(NamesOfOriginals, AProgramOfThatNameIsThatServer) {
                   .environment = {{"RUNTIME_ROOT", folder.path() + "/runtime"},
                                   {"PORT", "0"},
                                   {"GRPC_PORT", "0"},
+                                  {"SLUICE_DRAIN", "300s"},
                                   {"USE_STATSD", "false"}}},
                  link);
-  EXPECT_GT(await_listening(server, "envoy"), 0);
+  const uint16_t grpc = await_listening(server, "envoy"), http = await_listening(server, "envoy");
+  EXPECT_GT(grpc, 0);
+  EXPECT_EQ(http_get(http, "/healthcheck").status, 200);
+  server.signal(SIGTERM);
+  ASSERT_TRUE(server.says("not ready any more"));
+  EXPECT_EQ(http_get(http, "/healthcheck").status, 500);
   server.signal(SIGTERM);
   EXPECT_EQ(server.wait(), 0);
 }

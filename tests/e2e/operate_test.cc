@@ -99,7 +99,7 @@ TEST(Systemd, IsNotifiedWhenTheServerListens) {
   EXPECT_EQ(manager.receive(), "READY=1");
   EXPECT_TRUE(TcpClient::connect(await_listening(process)));
   process.signal(SIGTERM);
-  EXPECT_EQ(manager.receive(), "STOPPING=1");
+  EXPECT_EQ(manager.receive(), "STOPPING=1\nEXTEND_TIMEOUT_USEC=25000000");
   EXPECT_EQ(process.wait(), 0);
 }
 

@@ -61,7 +61,7 @@ class Static : public testing::Test {
   BareRoot root_{program};
 };
 
-TEST_F(Static, IsOnePositionIndependentFileWithoutSymbols) {
+TEST(StaticProgram, IsOnePositionIndependentFileWithoutSymbols) {
   const std::string bytes = all_of(program);
   ASSERT_TRUE(bytes.starts_with("\177ELF"));
   EXPECT_EQ(bytes[16], 3);  // ET_DYN: a static program at any address

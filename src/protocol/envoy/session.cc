@@ -62,8 +62,12 @@ base::Duration spread(base::Duration age, const void* seed, base::Time now) {
           static_cast<int64_t>((mixed >> 32) % static_cast<uint64_t>(age.us / 5 + 1))};
 }
 
-HealthStatus status_of(const Call& call) {
-  return call.is_healthy() ? HealthStatus::serving : HealthStatus::not_serving;
+bool is_healthy(const Call& call, const request::ServerView* server) {
+  return call.is_healthy() && (server == nullptr || !server->is_stopping());
+}
+
+HealthStatus status_of(const Call& call, const request::ServerView* server) {
+  return is_healthy(call, server) ? HealthStatus::serving : HealthStatus::not_serving;
 }
 
 base::Time after(base::Time now, base::Duration length) {
@@ -72,16 +76,17 @@ base::Time after(base::Time now, base::Duration length) {
 
 }  // namespace
 
-GrpcSession::GrpcSession(EnvoyWorker& worker, const EnvoyOptions& options, base::Clock* clock,
-                         const request::ListenerView* listener, const access::Access* access)
+GrpcSession::GrpcSession(EnvoyWorker& worker, const EnvoyOptions& options,
+                         const request::Peer& peer)
     : worker_(worker),
       options_(options),
-      clock_(clock),
-      listener_(listener),
-      identity_(access),
+      clock_(peer.clock),
+      listener_(peer.listener),
+      server_(peer.server),
+      identity_(peer.access),
       grpc_(worker.grpc, {}, is_streamed) {
-  if (options.connection_age == base::never || clock == nullptr) return;
-  const base::Time now = clock->monotonic();
+  if (options.connection_age == base::never || clock_ == nullptr) return;
+  const base::Time now = clock_->monotonic();
   aged_at_ = after(now, spread(options.connection_age, this, now));
 }
 
@@ -348,7 +353,7 @@ bool GrpcSession::reply(const request::Request& request, const request::Verdict&
   if (!call.take(request, verdict, now, options_)) return true;
   if (slots_[slot].is_watch) {
     health_asked_ = false;
-    notify_watches(status_of(call));
+    notify_watches(status_of(call, server_));
   } else {
     answer(slots_[slot].number, call, Call::is_health(request));
   }
@@ -363,7 +368,7 @@ void GrpcSession::answer(uint32_t number, const Call& call, bool is_health) {
   base::Buffer& message = worker_.message;
   message.clear();
   if (is_health) {
-    append_health_response(status_of(call), message);
+    append_health_response(status_of(call, server_), message);
   } else if (call.error().kind != CallError::Kind::ok) {
     if (call.error().kind == CallError::Kind::request) report(call.error().text);
     return grpc_.answer(number, call.error().status, call.error().text, {});
@@ -521,7 +526,7 @@ bool HttpSession::reply(const request::Request& request, const request::Verdict&
   if (Call::is_health(request)) {
     if (paths_ == Paths::debug)
       return send_text(200, call.limits() == nullptr ? "" : call.limits()->set().rlconfig(), out);
-    return call.is_healthy() ? send_text(200, "OK", out) : send_text(500, "", out);
+    return is_healthy(call, server_) ? send_text(200, "OK", out) : send_text(500, "", out);
   }
   if (call.error().kind != CallError::Kind::ok)
     return send_error(status_of(call.error()), call.error().text, out);
@@ -595,6 +600,7 @@ EnvoySession::EnvoySession(const request::Peer& peer)
                                        : static_cast<const EnvoyOptions&>(*peer.options)),
       clock_(peer.clock),
       listener_(peer.listener),
+      server_(peer.server),
       access_(peer.access),
       is_debug_(options_.debug_port != 0 && peer.port == options_.debug_port) {
   if (worker_.metrics == nullptr && options_.metrics != nullptr)
@@ -605,14 +611,14 @@ request::Received EnvoySession::receive(std::string_view in, bool end, request::
                                         base::Buffer& out) {
   if (door_ == nullptr) {
     const std::string_view begin = in.substr(0, http2_begin.size());
+    const request::Peer peer{
+        .server = server_, .listener = listener_, .access = access_, .clock = clock_};
     if (is_debug_)
-      door_ = std::make_unique<HttpSession>(worker_, options_, HttpSession::Paths::debug, listener_,
-                                            access_);
+      door_ = std::make_unique<HttpSession>(worker_, options_, HttpSession::Paths::debug, peer);
     else if (begin == http2_begin)
-      door_ = std::make_unique<GrpcSession>(worker_, options_, clock_, listener_, access_);
+      door_ = std::make_unique<GrpcSession>(worker_, options_, peer);
     else if (!http2_begin.starts_with(begin))
-      door_ = std::make_unique<HttpSession>(worker_, options_, HttpSession::Paths::service,
-                                            listener_, access_);
+      door_ = std::make_unique<HttpSession>(worker_, options_, HttpSession::Paths::service, peer);
     else
       return {0, false};
   }

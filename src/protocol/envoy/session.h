@@ -39,10 +39,9 @@ namespace sluice::envoy {
 
 class GrpcSession final : public request::Session {
  public:
-  // The arguments outlive the session. If `clock` is null the time is always 1970. `listener` may
-  // be null, and so may `access`: then there are no users.
-  GrpcSession(EnvoyWorker& worker, const EnvoyOptions& options, base::Clock* clock,
-              const request::ListenerView* listener, const access::Access* access);
+  // The arguments, and what the peer names, outlive the session. Without a clock the time is always
+  // 1970.
+  GrpcSession(EnvoyWorker& worker, const EnvoyOptions& options, const request::Peer& peer);
 
   request::Received receive(std::string_view in, bool end, request::Requests& requests,
                             base::Buffer& out) override;
@@ -112,6 +111,7 @@ class GrpcSession final : public request::Session {
   const EnvoyOptions& options_;
   base::Clock* const clock_;
   const request::ListenerView* const listener_;
+  const request::ServerView* const server_;
   access::Identity identity_;  // of the call that is being begun
   wire::GrpcServerSession grpc_;
   std::vector<Slot> slots_;
@@ -133,15 +133,15 @@ class HttpSession final : public request::Session {
   // The paths that are served: the service's, or those of the original's debug port.
   enum class Paths : uint8_t { service, debug };
 
-  // The arguments outlive the session. `listener` may be null, and so may `access`: then there are
-  // no users.
+  // As of GrpcSession.
   HttpSession(EnvoyWorker& worker, const EnvoyOptions& options, Paths paths,
-              const request::ListenerView* listener, const access::Access* access)
+              const request::Peer& peer)
       : worker_(worker),
         options_(options),
         paths_(paths),
-        listener_(listener),
-        identity_(access),
+        listener_(peer.listener),
+        server_(peer.server),
+        identity_(peer.access),
         http_(message_bytes_max) {}
 
   request::Received receive(std::string_view in, bool end, request::Requests& requests,
@@ -179,6 +179,7 @@ class HttpSession final : public request::Session {
   const EnvoyOptions& options_;
   const Paths paths_;
   const request::ListenerView* const listener_;
+  const request::ServerView* const server_;
   access::Identity identity_;  // of the request under way
   wire::HttpSession http_;
   std::unique_ptr<Asked> asked_;  // null: no request is under way
@@ -238,6 +239,7 @@ class EnvoySession final : public request::Session {
   const EnvoyOptions& options_;
   base::Clock* const clock_;
   const request::ListenerView* const listener_;
+  const request::ServerView* const server_;
   const access::Access* const access_;
   const bool is_debug_;
   std::unique_ptr<request::Session> door_;  // null: not enough bytes have arrived to decide

@@ -289,6 +289,8 @@ Exchange::Begun Exchange::begin_api(const Question& question, const ConnectionCo
   switch (route_->action) {
     case Action::health:
     case Action::crab_health:
+      if (around.peer.server != nullptr && around.peer.server->is_stopping())
+        return refuse(problems::reduced_capacity, "the server is stopping");
       return ask_health(note, requests);
     case Action::openapi:
       return Begun::ready;
