@@ -3,12 +3,19 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/redis/certificates.h"
@@ -76,6 +83,33 @@ TEST(StaticProgram, IsOnePositionIndependentFileWithoutSymbols) {
   EXPECT_EQ(bytes.find(".symtab"), std::string::npos);
   EXPECT_EQ(bytes.find(source_path("")), std::string::npos);  // nor paths of the machine
   EXPECT_LE(bytes.size(), size_t{18} << 20);
+}
+
+// From the start of the process, with the built-in example on every protocol, to the first answer.
+TEST(StaticProgram, AnswersWithinThirtyMillisecondsOfItsStart) {
+  std::vector<std::chrono::microseconds> took;
+  for (int round = 0; round < 9; ++round) {
+    const uint16_t port = free_port();
+    std::vector<std::string> words{"serve", "--admin", "127.0.0.1:0", "--listen",
+                                   "http=127.0.0.1:" + std::to_string(port)};
+    for (const std::string& protocol : protocols)
+      if (protocol != "http") {
+        words.emplace_back("--listen");
+        words.push_back(protocol + "=127.0.0.1:0");
+      }
+    const auto begin = std::chrono::steady_clock::now();
+    Process server({.arguments = words}, program);
+    std::optional<TcpClient> client;
+    while (!(client = TcpClient::connect(port))) std::this_thread::sleep_for(Milliseconds(1));
+    ASSERT_TRUE(client->send("GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+    EXPECT_EQ(client->read_line(), "HTTP/1.1 200 OK\r");
+    took.push_back(std::chrono::duration_cast<std::chrono::microseconds>(
+        std::chrono::steady_clock::now() - begin));
+  }
+  std::ranges::sort(took);
+  std::printf("static: first answer %.1f ms after the start, the median of %zu\n",
+              static_cast<double>(took[took.size() / 2].count()) / 1e3, took.size());
+  EXPECT_LT(took[took.size() / 2], promised(Milliseconds(30)));
 }
 
 TEST_F(Static, ServesEveryProtocolInAnEmptyRootThatIsReadOnly) {
