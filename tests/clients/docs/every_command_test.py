@@ -129,7 +129,7 @@ def exceptions() -> dict[tuple[str, str], Excepted]:
         ("docs/install.md", "sluice check /etc/sluice/sluice.yaml"):
             Excepted("the file of the package", Test("deploy/smoke", "def deb(")),
         ("docs/install.md", "systemctl daemon-reload && systemctl enable --now sluice"): systemd,
-        ("docs/install.md", "systemctl stop sluice && systemctl enable --now sluice.socket sluice"): systemd,
+        ("docs/install.md", "systemctl stop sluice.socket sluice.service && systemctl enable --now sluice.socket sluice"): systemd,
         ("README.md", "make run"): whole,
         ("README.md", "make test"): whole,
         ("docs/client.md", "make install"): installs,
