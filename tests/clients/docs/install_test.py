@@ -87,6 +87,8 @@ class InstallTest(unittest.TestCase):
             named = NAMES.findall((ROOT / page).read_text(encoding="utf-8"))
             self.assertGreater(len(named), 1, page)
             self.assertEqual(set(named), {version}, page)
+        texts = [path.read_text(encoding="utf-8") for path in (ROOT / "docs").rglob("*.md")]
+        self.assertEqual(set(re.findall(r"^sluice (\d\S+) at ", "\n".join(texts), re.MULTILINE)), {version})
 
 
 if __name__ == "__main__":
