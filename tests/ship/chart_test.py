@@ -313,6 +313,13 @@ class Served(LimitedTest):
                 self.assert_takes(pod)
                 self.assertEqual(pod.stop(), 0, pod.said)
 
+    def test_commands_in_the_pod_find_an_admin_port_of_another_number(self) -> None:
+        pod = self.pod({"admin": {"port": 9901}}).start()
+        for command in (["health"], ["status"], ["top", "--over", "0s"]):
+            with self.subTest(command[0]):
+                done = run(*command, **pod.environment())
+                self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_a_client_without_its_token_is_not_served(self) -> None:
         pod = self.pod(EVERYTHING).start()
         self.assertNotEqual(pod.ask("http", *TAKES["http"]).returncode, 0)
@@ -326,7 +333,7 @@ class Served(LimitedTest):
                   "redis": {"nodes": [f"127.0.0.1:{redis.port}"], "existingSecret": "redis-auth", "settings": {"deadline_ms": 20000}}}
         pods = [self.pod(values).start() for _ in range(2)]
         for pod in pods:
-            wait_until(lambda: run("status", "--admin", pod.addresses["admin"], **pod.environment()).returncode == 0, "Redis is up")
+            wait_until(lambda: run("status", **pod.environment()).returncode == 0, "Redis is up")
         statuses = [pods[i % 2].ask("http", *TAKES["http"]).returncode for i in range(4)]
         self.assertEqual(statuses, [0, 0, 0, 1])
 
@@ -371,8 +378,7 @@ class Served(LimitedTest):
         changed = {**FILES, "rules.ini": FILES["rules.ini"].replace("= 3\n", "= 9\n")}
         [config] = of_kind(self.rendered({**values, "files": changed}), "ConfigMap")
         pod.configure(config["data"])
-        address = pod.addresses["admin"]
-        wait_until(lambda: '"quota": 9' in run("rules", "--json", "--admin", address, **pod.environment()).stdout, "the new limit")
+        wait_until(lambda: '"quota": 9' in run("rules", "--json", **pod.environment()).stdout, "the new limit")
         self.assertIn("8 left", pod.ask("divvy", "method=GET").stdout)
 
 

@@ -215,6 +215,8 @@ spec:
       imagePullPolicy: {{ .Values.image.pullPolicy }}
       args: [serve, --config, /etc/sluice/sluice.yaml]
       env:
+        # Where commands in the pod find the server.
+        - { name: SLUICE_ADMIN_SERVER, value: "127.0.0.1:{{ .Values.admin.port }}" }
         - { name: SLUICE_ADMIN_TOKEN_FILE, value: /run/secrets/sluice/admin-token }
         {{- if eq .Values.store "redis" }}
         {{- if .Values.redis.existingSecret }}
