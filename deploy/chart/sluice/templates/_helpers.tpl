@@ -207,8 +207,8 @@ spec:
   {{- end }}
   securityContext:
     {{- include "sluice.podSecurity" . | nindent 4 }}
-  # A stop takes five seconds after the drain.
-  terminationGracePeriodSeconds: {{ add (include "sluice.drain" .) 15 }}
+  # Clients are done within five seconds after the drain; a disk that does not answer may take longer.
+  terminationGracePeriodSeconds: {{ add (include "sluice.drain" .) 25 }}
   containers:
     - name: sluice
       image: {{ include "sluice.image" . | quote }}
