@@ -4,6 +4,7 @@ needs no helm is in tests/clients/ship/manifests_test.py."""
 from __future__ import annotations
 
 import contextlib
+import http.server
 import json
 import os
 import signal
@@ -11,10 +12,12 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
 import kubernetes_validate
@@ -144,6 +147,37 @@ class LimitedTest(unittest.TestCase):
         return pod
 
 
+@contextlib.contextmanager
+def cluster(replicas: int) -> Iterator[str]:
+    """The address of an API server that has one object: the Deployment `sluice` with so many replicas."""
+    about = {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "apps/v1",
+             "resources": [{"name": "deployments", "singularName": "", "namespaced": True, "kind": "Deployment", "verbs": ["get"]}]}
+    living = {"kind": "Deployment", "apiVersion": "apps/v1", "metadata": {"name": "sluice"}, "spec": {"replicas": replicas}}
+    answers: dict[str, Object] = {"/apis/apps/v1": about, "/apis/apps/v1/namespaces/default/deployments/sluice": living}
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            answer = answers.get(self.path.partition("?")[0])
+            body = json.dumps(answer or {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound"}).encode()
+            self.send_response(200 if answer else 404)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
 class Rendered(LimitedTest):
     def test_helm_finds_nothing_to_say(self) -> None:
         for name, values in SETS.items():
@@ -197,6 +231,21 @@ class Rendered(LimitedTest):
                 pod = self.pod(values)
                 done = run("check", pod.command()[-1], **pod.environment())
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_an_upgrade_keeps_the_number_of_pods_that_the_autoscaler_chose(self) -> None:
+        def pods(**more: object) -> object:
+            values = {"store": "redis", "admin": {"existingSecret": "sluice-admin"}, **more}
+            options = ["--is-upgrade", "--dry-run=server", "--kubeconfig", "/dev/null", "--kube-apiserver", address]
+            [workload] = of_kind(self.rendered(values, VERSIONS[-1], *options), "Deployment")
+            return workload["spec"]["replicas"]
+
+        scaled = {"enabled": True, "minReplicas": 3, "maxReplicas": 9}
+        with cluster(replicas=7) as address:
+            self.assertEqual(pods(autoscaling=scaled), 7)
+            self.assertEqual(pods(autoscaling=scaled, fullnameOverride="new"), 3)
+            self.assertEqual(pods(replicas=4), 4)
+        [workload] = of_kind(self.rendered({"store": "redis", "autoscaling": scaled}), "Deployment")
+        self.assertEqual(workload["spec"]["replicas"], 3)  # without a cluster
 
     def test_quotas_stay_numbers(self) -> None:
         [config, *_] = of_kind(self.rendered(SETS["redis"]), "ConfigMap")
@@ -313,6 +362,13 @@ class Served(LimitedTest):
                 self.assert_takes(pod)
                 self.assertEqual(pod.stop(), 0, pod.said)
 
+    def test_commands_in_the_pod_find_an_admin_port_of_another_number(self) -> None:
+        pod = self.pod({"admin": {"port": 9901}}).start()
+        for command in (["health"], ["status"], ["top", "--over", "0s"]):
+            with self.subTest(command[0]):
+                done = run(*command, **pod.environment())
+                self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_a_client_without_its_token_is_not_served(self) -> None:
         pod = self.pod(EVERYTHING).start()
         self.assertNotEqual(pod.ask("http", *TAKES["http"]).returncode, 0)
@@ -326,7 +382,7 @@ class Served(LimitedTest):
                   "redis": {"nodes": [f"127.0.0.1:{redis.port}"], "existingSecret": "redis-auth", "settings": {"deadline_ms": 20000}}}
         pods = [self.pod(values).start() for _ in range(2)]
         for pod in pods:
-            wait_until(lambda: run("status", "--admin", pod.addresses["admin"], **pod.environment()).returncode == 0, "Redis is up")
+            wait_until(lambda: run("status", **pod.environment()).returncode == 0, "Redis is up")
         statuses = [pods[i % 2].ask("http", *TAKES["http"]).returncode for i in range(4)]
         self.assertEqual(statuses, [0, 0, 0, 1])
 
@@ -371,8 +427,7 @@ class Served(LimitedTest):
         changed = {**FILES, "rules.ini": FILES["rules.ini"].replace("= 3\n", "= 9\n")}
         [config] = of_kind(self.rendered({**values, "files": changed}), "ConfigMap")
         pod.configure(config["data"])
-        address = pod.addresses["admin"]
-        wait_until(lambda: '"quota": 9' in run("rules", "--json", "--admin", address, **pod.environment()).stdout, "the new limit")
+        wait_until(lambda: '"quota": 9' in run("rules", "--json", **pod.environment()).stdout, "the new limit")
         self.assertIn("8 left", pod.ask("divvy", "method=GET").stdout)
 
 

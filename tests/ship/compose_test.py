@@ -14,12 +14,14 @@ from pathlib import Path
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tests/clients/ship"), str(ROOT / "tests/clients/envoy/python")]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests/clients/ship"), str(ROOT / "tests/clients/envoy/python")]
 
 from envoy_proxy import FILTER_SECONDS, Envoy, Upstream  # noqa: E402
 from kubelet import SECONDS_MAX, Pod, run  # noqa: E402
+from tools.dist import __main__ as release  # noqa: E402
 
 COMPOSE = ROOT / "deploy/compose.yaml"
+CONFIG = ROOT / "deploy/compose-sluice.yaml"
 TEST_SECONDS_MAX = 120
 
 
@@ -64,6 +66,21 @@ class ComposeFile(unittest.TestCase):
         self.assertEqual(service["image"], f"sluice:{chart['appVersion']}")
         self.assertEqual(service["healthcheck"]["test"], ["CMD", "/bin/sluice", "health"])
 
+    def test_every_file_that_is_mounted_is_in_the_release(self) -> None:
+        binds = [volume for service in self.services().values() for volume in service.get("volumes", []) if volume["type"] == "bind"]
+        self.assertEqual([volume["read_only"] for volume in binds], [True, True])
+        paths = [Path(volume["source"]) for volume in binds]
+        self.assertEqual({path.parent for path in paths}, {COMPOSE.parent})
+        chart = yaml.safe_load((ROOT / "deploy/chart/sluice/Chart.yaml").read_text(encoding="utf-8"))
+        released = release.compose(chart["appVersion"])  # what dist/ and the tarballs get
+        self.assertEqual(released.keys(), {"compose.yaml", *(path.name for path in paths)})
+        self.assertEqual(released["compose.yaml"], COMPOSE.read_bytes())
+        with tempfile.TemporaryDirectory(prefix="sluice-compose-") as folder:
+            for name, text in released.items():
+                (Path(folder) / name).write_bytes(text)
+            done = docker_compose(Path(folder) / "compose.yaml", "config", "--quiet")
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+
     def test_only_with_its_profile_there_is_a_redis(self) -> None:
         done = docker_compose(COMPOSE, "config", "--services")
         self.assertEqual(sorted(done.stdout.split()), ["app", "envoy", "sluice"])
@@ -77,7 +94,7 @@ class Container(Pod):
 
     def __init__(self, folder: Path) -> None:
         service = yaml.safe_load(COMPOSE.read_text(encoding="utf-8"))["services"]["sluice"]
-        files = {path.name: path.read_text(encoding="utf-8") for path in (COMPOSE.parent / "compose").iterdir()}
+        files = {"sluice.yaml": CONFIG.read_text(encoding="utf-8")}
         container = {
             "args": service["command"],
             "env": [{"name": "SLUICE_DATA", "value": "/data/store"}],
@@ -111,7 +128,7 @@ class EnvoyInFront(unittest.TestCase):
 
     def envoy(self) -> Envoy:
         """With the file of deploy/, at ports of this machine."""
-        config = yaml.safe_load((COMPOSE.parent / "compose/envoy.yaml").read_text(encoding="utf-8"))
+        config = yaml.safe_load((COMPOSE.parent / "compose-envoy.yaml").read_text(encoding="utf-8"))
         resources = config["static_resources"]
         places = {("0.0.0.0", 8080): 0, ("sluice", 8081): int(self.sluice.addresses["envoy"].rpartition(":")[2]),
                   ("app", 8000): self.upstream.port}
@@ -133,9 +150,9 @@ class EnvoyInFront(unittest.TestCase):
 
     def test_the_sixth_request_is_refused_and_does_not_reach_the_application(self) -> None:
         # A window that no pause of this machine outlasts.
-        files = {path.name: path.read_text(encoding="utf-8") for path in (COMPOSE.parent / "compose").iterdir()}
-        self.assertIn("window: 10s", files["sluice.yaml"])
-        self.sluice.configure({**files, "sluice.yaml": files["sluice.yaml"].replace("window: 10s", "window: 1h")})
+        text = CONFIG.read_text(encoding="utf-8")
+        self.assertIn("window: 10s", text)
+        self.sluice.configure({"sluice.yaml": text.replace("window: 10s", "window: 1h")})
         envoy = self.envoy()
         self.assertEqual(run("reload", "--admin", self.sluice.addresses["admin"]).returncode, 0)
         self.assertEqual([envoy.get().status for _ in range(6)], [200] * 5 + [429])

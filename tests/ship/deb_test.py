@@ -117,11 +117,20 @@ class Systems:
 
         counters = self.root / "var/lib/private/sluice/store"
         counters.mkdir(parents=True)
+        secrets = self.root / "etc/sluice/environment"
+        secrets.touch()
         self.inside("dpkg", "--remove", "sluice")
         self.assertFalse((self.root / "usr/bin/sluice").exists())
-        self.assertTrue(edited.exists() and counters.exists(), "a removal took what is the owner's")
+        self.assertTrue(edited.exists() and counters.exists() and secrets.exists(), "a removal took what is the owner's")
         self.inside("dpkg", "--purge", "sluice")
         self.assertEqual(self.left(), [])
+
+    def test_a_purge_leaves_files_that_are_not_of_the_service(self) -> None:
+        self.inside("dpkg", "--install", "/sluice.deb")
+        rules = self.root / "etc/sluice/rules.ini"
+        rules.touch()
+        self.inside("dpkg", "--purge", "sluice")
+        self.assertEqual(list((self.root / "etc/sluice").iterdir()), [rules])
 
     def test_an_upgrade_restarts_the_service_and_a_removal_stops_it(self) -> None:
         self.inside("dpkg", "--install", "/sluice.deb")

@@ -62,8 +62,8 @@ class Dist(unittest.TestCase):
 
     def test_the_files_are_those_of_a_release(self) -> None:
         version = said(self.folder / "sluice-linux-amd64", "--version").split()[1]
-        wanted = {"SHA256SUMS", "compose.yaml", "kubernetes-disk.yaml", "kubernetes-redis.yaml", f"sluice-{version}.tgz",
-                  "sluice-oci.tar", "sluice.cdx.json"}
+        wanted = {"SHA256SUMS", "compose.yaml", "compose-envoy.yaml", "compose-sluice.yaml", "kubernetes-disk.yaml",
+                  "kubernetes-redis.yaml", f"sluice-{version}.tgz", "sluice-oci.tar", "sluice.cdx.json"}
         for architecture, machine in (("amd64", "x86_64"), ("arm64", "aarch64"))[:1 + BOTH]:
             wanted |= {f"sluice-linux-{architecture}", f"sluice-linux-{architecture}.tar.gz", f"sluice_{version}-1_{architecture}.deb",
                        self.only(f"sluice_limiter-{version}-py3-none-manylinux_*_{machine}.whl").name}

@@ -116,9 +116,8 @@ class Page(unittest.TestCase):
                 self.addCleanup(pods[place].kill)
                 pods[place].start()
             pod = pods[place]
-            at = [] if words[1] == "store" else ["--admin", pod.addresses["admin"]]  # which it finds by the folder
             with self.subTest(line):
-                done = run(*[pod.here(word) for word in words[1:]], *at, **pod.environment())
+                done = run(*[pod.here(word) for word in words[1:]], **pod.environment())
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertEqual(len(pods), 2)
 
@@ -126,12 +125,10 @@ class Page(unittest.TestCase):
         pod = Pod(self.helm("helm install sluice sluice-0.2.0.tgz --values limits.yaml"), self.folder, {"sluice-admin": {"token": TOKEN}})
         self.addCleanup(pod.kill)
         pod.start()
-        where = {"ask": f"--server {pod.addresses['http']} --timeout 20000", "": f"--admin {pod.addresses['admin']}"}
-        # Stands for kubectl: types what is behind `--` beside the server, which `ask` finds at its port and the others too.
+        # Stands for kubectl: types what is behind `--` beside the server, whose port `ask` has to be told here.
         kubectl = f"""kubectl() {{ shift 3; shift
-            case $1 in ask) at=({where["ask"]});; *) at=({where[""]});; esac
-            if [ "$1" = ask ]; then {BINARY} ask "$2" "${{at[@]}}" "${{@:3}}"; else {BINARY} "$@" "${{at[@]}}"; fi ||
-            echo "command terminated with exit code $?"; }}"""
+            if [ "$1" = ask ]; then set -- ask "$2" --server {pod.addresses["http"]} --timeout 20000 "${{@:3}}"; fi
+            {BINARY} "$@" || echo "command terminated with exit code $?"; }}"""
         [block] = [block for block in blocks(self.text) if block[0].startswith("$ ")]
         shown, typed = "\n".join(line for line in block if not line.startswith("$ ")), [line[2:] for line in block if line.startswith("$ ")]
         done = subprocess.run(["bash", "-c", "\n".join([kubectl, *typed])], env={"PATH": "/usr/bin:/bin", **pod.environment()},

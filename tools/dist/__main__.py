@@ -84,11 +84,12 @@ def chart(version: str, epoch: int) -> bytes:
     return gz(tar(entries, epoch))
 
 
-def compose(version: str) -> bytes:
-    text = (ROOT / "deploy/compose.yaml").read_bytes()
-    if not re.search(rb"image: \S*sluice:" + re.escape(version).encode() + rb"\s", text):
+def compose(version: str) -> dict[str, bytes]:
+    """The file for Compose and those that it mounts, by their names."""
+    files = {path.name: path.read_bytes() for path in sorted((ROOT / "deploy").glob("compose*.yaml"))}
+    if not re.search(rb"image: \S*sluice:" + re.escape(version).encode() + rb"\s", files["compose.yaml"]):
         raise Refused(f"deploy/compose.yaml does not name the image sluice:{version}")
-    return text
+    return files
 
 
 def pages(program: Path, scratch: Path) -> tuple[dict[str, bytes], dict[str, bytes], bytes]:
@@ -123,9 +124,7 @@ def of_architecture(one: Built, common: Common) -> dict[str, bytes]:
         file("sluice", one.program, 0o755), file("sluice.yaml", common.sample),
         file("README.md", (ROOT / "README.md").read_bytes()),
         *(file(path, text) for path, text in common.documents.items()),
-        # compose.yaml names the files of the folder beside it.
-        file("compose.yaml", compose(version)),
-        *(file(f"compose/{path.name}", path.read_bytes()) for path in sorted((ROOT / "deploy/compose").iterdir())),
+        *(file(path, text) for path, text in compose(version).items()),
         *(file(path, unit(path, "/usr/local/bin")) for path in units),
         *(file(f"man/man1/{page}", text) for page, text in common.manual.items()),
         *(file(f"completions/{path}", common.completions[shell])
@@ -153,7 +152,7 @@ def artefacts(built: list[Built], program: Path, scratch: Path) -> dict[str, byt
         print(f"dist: the versions differ: {line}", file=sys.stderr)
 
     result = {"sluice.cdx.json": parts.components(by_architecture, version, epoch), f"sluice-{version}.tgz": chart(version, epoch),
-              "compose.yaml": compose(version)}
+              **compose(version)}
     for store in ("redis", "disk"):
         result[f"kubernetes-{store}.yaml"] = (ROOT / f"deploy/kubernetes/{store}.yaml").read_bytes()
     config = image.runtime(version, revision, os.environ.get("SLUICE_SOURCE_URL"), epoch)

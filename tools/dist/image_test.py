@@ -78,7 +78,7 @@ class Runtime(unittest.TestCase):
         self.assertEqual(CONFIG["StopSignal"], "SIGTERM")
         self.assertEqual(CONFIG["Env"], ["PATH=/bin", f"SSL_CERT_FILE=/{image.AUTHORITIES}", "RUNTIME_DIRECTORY=/run/sluice"])
         self.assertEqual(CONFIG["Healthcheck"], {"Test": ["CMD", "/bin/sluice", "health"], "Interval": 10_000_000_000,
-                                                 "Timeout": 3_000_000_000, "StartPeriod": 5_000_000_000, "Retries": 3})
+                                                 "Timeout": 3_000_000_000, "StartPeriod": 300_000_000_000, "Retries": 3})
 
     def test_every_protocol_listens_everywhere_on_the_port_that_is_exposed_and_the_admin_port_inside(self) -> None:
         command = CONFIG["Cmd"]

@@ -63,18 +63,28 @@ class Deb(unittest.TestCase):
         for name in ("postinst", "prerm", "postrm"):
             subprocess.run(["sh", "-n", package.DEBIAN / name], check=True)
 
-    def test_without_systemd_a_removal_does_nothing_and_a_purge_forgets_the_counters(self) -> None:
+    def test_without_systemd_a_removal_does_nothing_and_a_purge_forgets_counters_and_secrets(self) -> None:
         script = (package.DEBIAN / "postrm").read_text(encoding="utf-8")
-        here = script.replace("/var/lib", f"{self.folder}/var/lib").replace("/run/systemd", f"{self.folder}/none")
+        here = script.replace("/run/systemd", f"{self.folder}/none")
+        for place in ("/var/lib", "/etc/sluice"):
+            here = here.replace(place, f"{self.folder}{place}")
         tools, kept, gone = self.folder / "bin", self.folder / "var/lib/other", self.folder / "var/lib/private/sluice/store"
-        for path in (tools, kept, gone):
+        settings = self.folder / "etc/sluice"
+        for path in (tools, kept, gone, settings):
             path.mkdir(parents=True)
-        (tools / "rm").symlink_to(shutil.which("rm") or "")  # and none of this machine's deb-systemd-helper
+        secrets, rules = settings / "environment", settings / "rules.ini"
+        secrets.touch()
+        rules.touch()
+        for name in ("rm", "rmdir"):
+            (tools / name).symlink_to(shutil.which(name) or "")  # and none of this machine's deb-systemd-helper
         for word in ("remove", "purge"):
-            self.assertTrue(gone.exists())
+            self.assertTrue(gone.exists() and secrets.exists())
             subprocess.run(["/bin/sh", "-c", here, "postrm", word], check=True, env={"PATH": str(tools)})
-        self.assertFalse(gone.exists())
-        self.assertTrue(kept.exists())
+        self.assertFalse(gone.exists() or secrets.exists())
+        self.assertTrue(kept.exists() and rules.exists())
+        rules.unlink()
+        subprocess.run(["/bin/sh", "-c", here, "postrm", "purge"], check=True, env={"PATH": str(tools)})
+        self.assertFalse(settings.exists())
 
 
 if __name__ == "__main__":

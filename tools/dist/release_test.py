@@ -52,7 +52,7 @@ class Versions(unittest.TestCase):
             (top / "Chart.yaml").write_text('name: sluice\nversion: 1.2.3\nappVersion: "1.2.3"\n', encoding="utf-8")
             (Path(folder) / "deploy/compose.yaml").write_text("    image: sluice:1.2.3\n", encoding="utf-8")
             self.assertTrue(release.chart("1.2.3", 0))
-            self.assertTrue(release.compose("1.2.3"))
+            self.assertEqual(list(release.compose("1.2.3")), ["compose.yaml"])
             for one in (release.chart, release.compose):
                 with self.assertRaises(release.Refused):
                     one("1.2.4", *([0] if one is release.chart else []))

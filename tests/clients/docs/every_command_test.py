@@ -19,7 +19,7 @@ from manual import BINARY, ROOT, SECONDS_MAX
 PROGRAM = re.compile(
     r"(?:[A-Z_]+=\S+ )*(?:(?:build/\w+|\.|scripts)/\S+|sluice|curl|redis-cli|redis-server|make|nginx|caddy|haproxy|traefik|envoy|divvy|limitd"
     r"|ratelimit|python3?|pip|npm|node|go|cmake|ctest|bash|source|export|echo|kill|mkdir|cd|jq|docker|podman|skopeo|dpkg|apt-get|helm|kubectl"
-    r"|chmod|install|tar|sha256sum|openssl|systemctl|\(umask|for \w+ in [\d ]+;)"
+    r"|chmod|install|test|tar|sha256sum|openssl|systemctl|\(umask|for \w+ in [\d ]+;)"
     r"(?=\s|$)(?! at most )")
 PAGES = sorted(path.relative_to(ROOT).as_posix() for pattern in ("README.md", "docs/*.md", "docs/compat/*.md", "docs/migrate/*.md",
                                                                  "examples/*/README.md")
@@ -48,6 +48,7 @@ TYPED = {
     ("docs/first-limit.md", ""): Test(f"{DOCS}/first_limit_test.py", "docs/first-limit.md"),
     ("docs/install.md", "Verify"): Test(f"{DOCS}/install_test.py", "## Verify"),
     ("docs/install.md", "The program"): Test(f"{DOCS}/install_test.py", "## The program"),
+    ("docs/install.md", "The tarball"): Test(f"{DOCS}/install_test.py", "## The tarball"),
     ("docs/upgrade.md", ""): Test(f"{DOCS}/upgrade_test.py", 'Manual(self, "docs/upgrade.md")'),
     ("docs/migrate/divvy.md", ""): MIGRATE,
     ("docs/migrate/limitd.md", ""): MIGRATE,
@@ -107,8 +108,7 @@ def service(name: str, file: str, text: str) -> dict[tuple[str, str], Excepted]:
 
 
 # Of a release: by the command's first word, or by its section of docs/install.md, the part of deploy/smoke that tries it.
-PARTS = {"docker": "image", "podman": "image", "dpkg": "deb", "The tarball": "tarball", "The image": "image",
-         "The library for Python": "wheel"}
+PARTS = {"docker": "image", "podman": "image", "dpkg": "deb", "The image": "image", "The library for Python": "wheel"}
 
 
 def release(page: str) -> dict[tuple[str, str], Excepted]:
@@ -129,7 +129,7 @@ def exceptions() -> dict[tuple[str, str], Excepted]:
         ("docs/install.md", "sluice check /etc/sluice/sluice.yaml"):
             Excepted("the file of the package", Test("deploy/smoke", "def deb(")),
         ("docs/install.md", "systemctl daemon-reload && systemctl enable --now sluice"): systemd,
-        ("docs/install.md", "systemctl stop sluice && systemctl enable --now sluice.socket sluice"): systemd,
+        ("docs/install.md", "systemctl stop sluice.socket sluice.service && systemctl enable --now sluice.socket sluice"): systemd,
         ("README.md", "make run"): whole,
         ("README.md", "make test"): whole,
         ("docs/client.md", "make install"): installs,

@@ -3,9 +3,11 @@ that CMakeLists.txt has. What needs root, a daemon or systemd is tried by deploy
 
 from __future__ import annotations
 
+import io
 import re
 import shutil
 import subprocess
+import tarfile
 import unittest
 from pathlib import Path
 
@@ -56,12 +58,37 @@ class InstallTest(unittest.TestCase):
             manual.follow()
             self.assertEqual((len(manual.servers), manual.commands), (1, 2))
 
+    def test_the_tarball(self) -> None:
+        """Typed twice, as for an upgrade; as written, except for folders."""
+        with Manual(self, PAGE, "## The tarball") as manual:
+            lines = [line.strip() for line in manual.lines if line.startswith("    ")]
+            folder = re.search(r"sluice-[\d.]+(?=/)", "\n".join(lines))
+            assert folder
+            places = [manual.folder / place for place in ("usr/local/bin", "etc/systemd/system")]
+            for place in places:
+                place.mkdir(parents=True)
+            config = manual.folder / "etc/sluice/sluice.yaml"
+            for text in ("first", "second"):
+                with tarfile.open(manual.folder / "sluice-linux-amd64.tar.gz", "w:gz") as archive:
+                    for name in ("sluice", "sluice.yaml", "sluice.service", "sluice.socket"):
+                        member = tarfile.TarInfo(f"{folder[0]}/{name}")
+                        member.size = len(text)
+                        archive.addfile(member, io.BytesIO(text.encode()))
+                for line in lines:
+                    self.assertEqual(manual.run(re.sub(r"(?<= )/(?=usr|etc)", f"{manual.folder}/", line))[0], 0, line)
+                there = {path.name: path.read_text(encoding="utf-8") for place in places for path in place.iterdir()}
+                self.assertEqual(there, dict.fromkeys(("sluice", "sluice.service", "sluice.socket"), text))
+                self.assertEqual(config.read_text(encoding="utf-8"), "first")
+            self.assertEqual((places[0] / "sluice").stat().st_mode & 0o777, 0o755)
+
     def test_pages_name_this_version(self) -> None:
         [version] = re.findall(r"^project\(sluice VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text(encoding="utf-8"), re.MULTILINE)
         for page in VERSIONED:
             named = NAMES.findall((ROOT / page).read_text(encoding="utf-8"))
             self.assertGreater(len(named), 1, page)
             self.assertEqual(set(named), {version}, page)
+        texts = [path.read_text(encoding="utf-8") for path in (ROOT / "docs").rglob("*.md")]
+        self.assertEqual(set(re.findall(r"^sluice (\d\S+) at ", "\n".join(texts), re.MULTILINE)), {version})
 
 
 if __name__ == "__main__":

@@ -146,7 +146,10 @@ class Pod:
         return [self.here(word) for word in self._container["args"]]
 
     def environment(self) -> dict[str, str]:
-        return {one["name"]: self.here(one["value"]) for one in self._container["env"]}
+        """An address of the container's loopback becomes the one at which this pod listens, once it does."""
+        own = {f"127.0.0.1:{port['containerPort']}": self.addresses[port["name"]]
+               for port in self._container["ports"] if port["name"] in self.addresses and "containerPort" in port}
+        return {one["name"]: own.get(one["value"]) or self.here(one["value"]) for one in self._container["env"]}
 
     def start(self) -> Pod:
         """Returns when it listens everywhere, and its startup and readiness probes hold."""

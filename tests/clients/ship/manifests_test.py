@@ -136,7 +136,7 @@ class PodWithADisk(LimitedTest):
         return done.returncode
 
     def rules(self) -> str:
-        return run("rules", "--json", "--admin", self.served.addresses["admin"], **self.served.environment()).stdout
+        return run("rules", "--json", **self.served.environment()).stdout
 
     def test_the_sixth_log_in_is_refused_also_after_a_restart(self) -> None:
         self.assertEqual([self.take() for _ in range(4)], [0] * 4)
@@ -167,9 +167,11 @@ class PodWithADisk(LimitedTest):
         self.assertEqual(status("/metrics", Authorization=f"Bearer {TOKEN}"), 200)
 
     def test_commands_in_the_container_find_server_and_token(self) -> None:
-        done = run("status", "--admin", self.served.addresses["admin"], **self.served.environment())
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn(": ready", done.stdout)
+        for command, shown in ((["status"], ": ready"), (["top", "--over", "0s"], "0 counters"), (["health"], "ready")):
+            with self.subTest(command[0]):
+                done = run(*command, **self.served.environment())
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertIn(shown, done.stdout)
 
     def test_a_changed_configmap_is_live_without_a_restart(self) -> None:
         [config] = of_kind(self.objects, "ConfigMap")

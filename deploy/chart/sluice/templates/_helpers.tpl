@@ -207,14 +207,16 @@ spec:
   {{- end }}
   securityContext:
     {{- include "sluice.podSecurity" . | nindent 4 }}
-  # A stop takes five seconds after the drain.
-  terminationGracePeriodSeconds: {{ add (include "sluice.drain" .) 15 }}
+  # Clients are done within five seconds after the drain; a disk that does not answer may take longer.
+  terminationGracePeriodSeconds: {{ add (include "sluice.drain" .) 25 }}
   containers:
     - name: sluice
       image: {{ include "sluice.image" . | quote }}
       imagePullPolicy: {{ .Values.image.pullPolicy }}
       args: [serve, --config, /etc/sluice/sluice.yaml]
       env:
+        # Where commands in the pod find the server.
+        - { name: SLUICE_ADMIN_SERVER, value: "127.0.0.1:{{ .Values.admin.port }}" }
         - { name: SLUICE_ADMIN_TOKEN_FILE, value: /run/secrets/sluice/admin-token }
         {{- if eq .Values.store "redis" }}
         {{- if .Values.redis.existingSecret }}
