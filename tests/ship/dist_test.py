@@ -101,6 +101,7 @@ class Dist(unittest.TestCase):
         broken.write_text(text.replace('"bom-ref"', '"bom-reference"', 1), encoding="utf-8")
         with self.assertRaises(AssertionError):
             said(python, "-c", judge, broken)
+        self.assertIn("ca-certificates", [part["name"] for part in json.loads(text)["components"]])
         for part in json.loads(text)["components"]:
             self.assertTrue(part["version"] and part["purl"] and part["licenses"], part)
 

@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import elf, image, package, parts, tree, wheel
+from . import authorities, elf, image, package, parts, tree, wheel
 from .archive import below, file, gz, tar
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -145,10 +145,11 @@ def artefacts(built: list[Built], program: Path, scratch: Path) -> dict[str, byt
     """Every file of a release but the sums, by name."""
     revision, epoch = commit()
     version = output(program, "--version").decode().split()[1]
-    documents = {"LICENSE": (ROOT / "LICENSE").read_bytes(),
-                 "THIRD-PARTY-LICENSES": parts.third_party_licences(set().union(*(one.packages for one in built)))}
+    packages = {authorities.PACKAGE}.union(*(one.packages for one in built))
+    documents = {"LICENSE": (ROOT / "LICENSE").read_bytes(), "THIRD-PARTY-LICENSES": parts.third_party_licences(packages)}
     common = Common(version, epoch, *pages(program, scratch), documents, tree.linked(ROOT, "README.md"))
-    by_architecture = {one.architecture: one.parts for one in built}
+    trusted = parts.Machine().part(authorities.PACKAGE)
+    by_architecture = {one.architecture: one.parts | {trusted} for one in built}
     for line in parts.differences(by_architecture):
         print(f"dist: the versions differ: {line}", file=sys.stderr)
 
@@ -157,8 +158,8 @@ def artefacts(built: list[Built], program: Path, scratch: Path) -> dict[str, byt
     for store in ("redis", "disk"):
         result[f"kubernetes-{store}.yaml"] = (ROOT / f"deploy/kubernetes/{store}.yaml").read_bytes()
     config = image.runtime(version, revision, os.environ.get("SLUICE_SOURCE_URL"), epoch)
-    authorities = Path("/", image.AUTHORITIES).read_bytes()
-    roots = {one.architecture: image.root(one.program, documents, authorities) for one in built}
+    bundle = authorities.bundle()
+    roots = {one.architecture: image.root(one.program, documents, bundle) for one in built}
     # Nearly all of the time is that of the compressors, which run side by side.
     with ThreadPoolExecutor() as pool:
         layout = pool.submit(image.layout, roots, version, config, epoch)
