@@ -7,12 +7,14 @@ where its name says, other tools read the image. Takes the programs that `script
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import unittest
 from pathlib import Path
@@ -54,6 +56,9 @@ class Dist(unittest.TestCase):
         [path] = self.folder.glob(pattern)
         return path
 
+    def program(self) -> bytes:
+        return self.only("sluice-linux-amd64").read_bytes()
+
     def test_a_second_run_leaves_the_same_bytes(self) -> None:
         again = self.folder.with_name("again")
         make(again)
@@ -69,6 +74,21 @@ class Dist(unittest.TestCase):
                        self.only(f"sluice_limiter-{version}-py3-none-manylinux_*_{machine}.whl").name}
         self.assertEqual({path.name for path in self.folder.iterdir()}, wanted)
 
+    def test_the_pages_of_the_tarball_lead_to_files_in_it(self) -> None:
+        with tarfile.open(self.only("sluice-linux-amd64.tar.gz")) as archive:
+            files = {name.partition("/")[2]: archive.extractfile(name) for name in archive.getnames() if archive.getmember(name).isfile()}
+            texts = {name: file.read().decode() for name, file in files.items() if file and name.endswith(".md")}
+            folders = {str(parent) for name in files for parent in Path(name).parents}
+        self.assertLess(self.only("sluice-linux-amd64.tar.gz").stat().st_size - len(gzip.compress(self.program())), 1_000_000)
+        checked = 0
+        for page, text in texts.items():
+            for link in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"(?ms)^```.*?^```$", "", text)):
+                if "://" not in link and not link.startswith("#"):
+                    place = os.path.normpath(Path(page).parent / link.partition("#")[0])
+                    self.assertTrue(place in files or place in folders, f"{page}: {link}")
+                    checked += page == "README.md"
+        self.assertGreater(checked, 20)
+
     def test_the_parts_are_cyclonedx(self) -> None:
         python = make_environment(HERE / "parts-11.12.requirements.txt")
         judge = ("import sys; from cyclonedx.schema import SchemaVersion; from cyclonedx.validation.json import JsonStrictValidator\n"
@@ -81,6 +101,7 @@ class Dist(unittest.TestCase):
         broken.write_text(text.replace('"bom-ref"', '"bom-reference"', 1), encoding="utf-8")
         with self.assertRaises(AssertionError):
             said(python, "-c", judge, broken)
+        self.assertIn("ca-certificates", [part["name"] for part in json.loads(text)["components"]])
         for part in json.loads(text)["components"]:
             self.assertTrue(part["version"] and part["purl"] and part["licenses"], part)
 

@@ -20,13 +20,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import elf, image, package, parts, wheel
+from . import authorities, elf, image, package, parts, tree, wheel
 from .archive import below, file, gz, tar
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM_BYTES_MAX = 32 << 20
 IMAGE_BYTES_MAX = 9_000_000  # for each architecture
 SYSTEMD = ROOT / "examples/systemd"
+PACKED = ("bindings/python", "deploy", "docs", "examples")
 
 
 class Refused(Exception):
@@ -49,9 +50,10 @@ def output(*command: str | Path) -> bytes:
 
 
 def commit() -> tuple[str, int]:
-    """The name of the commit, marked if files differ from it, and the time that everything gets."""
+    """The name of the commit, marked if files differ from it or lie beside it where something is packed; and the time that
+    everything gets."""
     revision = output("git", "rev-parse", "HEAD").decode().strip()
-    if output("git", "status", "--porcelain", "--untracked-files=no"):
+    if output("git", "status", "--porcelain", "--untracked-files=no") or output("git", "status", "--porcelain", "--", *PACKED):
         revision += "-modified"
     epoch = os.environ.get("SOURCE_DATE_EPOCH") or output("git", "log", "-1", "--format=%ct").decode()
     return revision, int(epoch)
@@ -80,8 +82,7 @@ def chart(version: str, epoch: int) -> bytes:
     for key in ("version", "appVersion"):
         if not re.search(rf'^{key}: "?{re.escape(version)}"?$', about, re.MULTILINE):
             raise Refused(f"the {key} of deploy/chart/sluice/Chart.yaml is not {version}")
-    entries = [file(f"sluice/{path.relative_to(top)}", path.read_bytes()) for path in sorted(top.rglob("*")) if path.is_file()]
-    return gz(tar(entries, epoch))
+    return gz(tar([file(f"sluice/{path.relative_to(top)}", path.read_bytes()) for path in tree.tracked(top)], epoch))
 
 
 def compose(version: str) -> dict[str, bytes]:
@@ -114,6 +115,7 @@ class Common:
     completions: dict[str, bytes]
     sample: bytes
     documents: dict[str, bytes]
+    guide: dict[str, bytes]  # README.md and what it leads to
 
 
 def of_architecture(one: Built, common: Common) -> dict[str, bytes]:
@@ -122,8 +124,7 @@ def of_architecture(one: Built, common: Common) -> dict[str, bytes]:
     name, version, epoch = f"sluice-linux-{one.architecture}", common.version, common.epoch
     tarball = below(f"sluice-{version}", [
         file("sluice", one.program, 0o755), file("sluice.yaml", common.sample),
-        file("README.md", (ROOT / "README.md").read_bytes()),
-        *(file(path, text) for path, text in common.documents.items()),
+        *(file(path, text) for path, text in {**common.guide, **common.documents}.items()),
         *(file(path, text) for path, text in compose(version).items()),
         *(file(path, unit(path, "/usr/local/bin")) for path in units),
         *(file(f"man/man1/{page}", text) for page, text in common.manual.items()),
@@ -144,10 +145,11 @@ def artefacts(built: list[Built], program: Path, scratch: Path) -> dict[str, byt
     """Every file of a release but the sums, by name."""
     revision, epoch = commit()
     version = output(program, "--version").decode().split()[1]
-    documents = {"LICENSE": (ROOT / "LICENSE").read_bytes(),
-                 "THIRD-PARTY-LICENSES": parts.third_party_licences(set().union(*(one.packages for one in built)))}
-    common = Common(version, epoch, *pages(program, scratch), documents)
-    by_architecture = {one.architecture: one.parts for one in built}
+    packages = {authorities.PACKAGE}.union(*(one.packages for one in built))
+    documents = {"LICENSE": (ROOT / "LICENSE").read_bytes(), "THIRD-PARTY-LICENSES": parts.third_party_licences(packages)}
+    common = Common(version, epoch, *pages(program, scratch), documents, tree.linked(ROOT, "README.md"))
+    trusted = parts.Machine().part(authorities.PACKAGE)
+    by_architecture = {one.architecture: one.parts | {trusted} for one in built}
     for line in parts.differences(by_architecture):
         print(f"dist: the versions differ: {line}", file=sys.stderr)
 
@@ -156,8 +158,8 @@ def artefacts(built: list[Built], program: Path, scratch: Path) -> dict[str, byt
     for store in ("redis", "disk"):
         result[f"kubernetes-{store}.yaml"] = (ROOT / f"deploy/kubernetes/{store}.yaml").read_bytes()
     config = image.runtime(version, revision, os.environ.get("SLUICE_SOURCE_URL"), epoch)
-    authorities = Path("/", image.AUTHORITIES).read_bytes()
-    roots = {one.architecture: image.root(one.program, documents, authorities) for one in built}
+    bundle = authorities.bundle()
+    roots = {one.architecture: image.root(one.program, documents, bundle) for one in built}
     # Nearly all of the time is that of the compressors, which run side by side.
     with ThreadPoolExecutor() as pool:
         layout = pool.submit(image.layout, roots, version, config, epoch)

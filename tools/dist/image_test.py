@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fnmatch
 import gzip
 import hashlib
 import io
 import json
 import re
+import subprocess
 import tarfile
 import unittest
 from typing import Any
@@ -68,6 +70,27 @@ class Layout(unittest.TestCase):
     def test_the_same_bytes_twice(self) -> None:
         roots = {"amd64": [file("a", b"")]}
         self.assertEqual(image.layout(roots, "1", CONFIG, EPOCH), image.layout(roots, "1", CONFIG, EPOCH))
+
+
+class Containerfile(unittest.TestCase):
+    LINES = (image.DEPLOY / "Containerfile").read_text(encoding="utf-8").splitlines()
+
+    def test_the_context_has_what_is_copied_and_not_the_checkout(self) -> None:
+        first, *taken = [line for line in (image.DEPLOY.parent / ".dockerignore").read_text(encoding="utf-8").splitlines()
+                         if not line.startswith("#")]
+        self.assertEqual(first, "*")
+        copied = [line.split()[1].rstrip("/") for line in self.LINES if re.match(r"(ADD|COPY) (?!--from)", line)]
+        self.assertEqual(len(copied), 2)
+        for source in copied:
+            source = source.replace("${TARGETARCH}", "arm64")
+            self.assertTrue(any(fnmatch.fnmatchcase(f"!{source}", pattern) for pattern in taken), source)
+
+    def test_the_builder_says_the_architecture_and_without_one_there_is_an_error(self) -> None:
+        self.assertIn("ARG TARGETARCH", self.LINES)  # a default would stand in place of the builder's word
+        [check] = [line.removeprefix("RUN ") for line in self.LINES if line.startswith("RUN test -n")]
+        for architecture, status in (("arm64", 0), ("", 1)):
+            done = subprocess.run(["sh", "-c", check], env={"TARGETARCH": architecture}, capture_output=True, text=True, check=False)
+            self.assertEqual((done.returncode, "--build-arg TARGETARCH=" in done.stderr), (status, bool(status)))
 
 
 class Runtime(unittest.TestCase):

@@ -1,5 +1,5 @@
-"""What is linked into the programs: found in the linker's maps, named by Debian's packages. From that the list of parts
-(CycloneDX 1.5) and the text of their licences."""
+"""What is linked into the programs: found in the linker's maps, named by Debian's packages. From that and the authorities of the
+image the list of parts (CycloneDX 1.5) and the text of their licences."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ DISTRIBUTION = "debian-12"
 # By source package. A part that is missing here is an error.
 LICENCES = {
     "boost1.81": "BSL-1.0",
+    "ca-certificates": "MPL-2.0",  # of the certificates, which are all that is taken of it
     "cli11": "BSD-3-Clause",
     "fmtlib": "MIT",
     "gcc-12": "GPL-3.0-or-later WITH GCC-exception-3.1",
@@ -168,7 +169,7 @@ def third_party_licences(names: Iterable[str], documents: Path = Path("/usr/shar
              for match in re.finditer(r"/usr/share/common-licenses/([A-Za-z0-9]+(?:-[0-9.]*[0-9])?)", text)}
     chapters = [(", ".join(of), text) for text, of in texts.items()]
     chapters += [(f"The licence {name}", (common / name).read_text(encoding="utf-8")) for name in sorted(named)]
-    head = ("The static programs and the library inside the Python package contain code of these packages of Debian 12, whose\n"
-            "sources Debian publishes. sluice.cdx.json names their versions. A program can be linked again with other versions\n"
-            "of them: `make dist` of sluice's source does so.\n")
+    head = ("The static programs and the library inside the Python package contain code of these packages of Debian 12, and\n"
+            "the image has the certificates of ca-certificates. Debian publishes their sources, and sluice.cdx.json names their\n"
+            "versions. A program can be linked again with other versions of them: `make dist` of sluice's source does so.\n")
     return (head + "".join(f"\n{'=' * 80}\n{title}\n{'=' * 80}\n\n{text.strip()}\n" for title, text in chapters)).encode()

@@ -1,4 +1,4 @@
-"""The folder dist/: sums, modes, and no half of it; and the lock between what is packed and its version."""
+"""The folder dist/: sums, modes, and no half of it; what is packed of a checkout, and the lock between that and its version."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
-from . import __main__ as release
+from . import __main__ as release, tree
 
 
 class Folder(unittest.TestCase):
@@ -44,18 +44,60 @@ class Folder(unittest.TestCase):
             release.read_built("amd64", self.folder)
 
 
-class Versions(unittest.TestCase):
-    def test_of_chart_and_compose_file_have_to_be_the_program_s(self) -> None:
-        with tempfile.TemporaryDirectory() as folder, mock.patch.object(release, "ROOT", Path(folder)):
-            top = Path(folder) / "deploy/chart/sluice"
-            top.mkdir(parents=True)
-            (top / "Chart.yaml").write_text('name: sluice\nversion: 1.2.3\nappVersion: "1.2.3"\n', encoding="utf-8")
-            (Path(folder) / "deploy/compose.yaml").write_text("    image: sluice:1.2.3\n", encoding="utf-8")
-            self.assertTrue(release.chart("1.2.3", 0))
-            self.assertEqual(list(release.compose("1.2.3")), ["compose.yaml"])
-            for one in (release.chart, release.compose):
-                with self.assertRaises(release.Refused):
-                    one("1.2.4", *([0] if one is release.chart else []))
+class Checkout(unittest.TestCase):
+    """A small one, with a commit of all its files."""
+
+    FILES = {
+        "README.md": "[pages](docs/a.md#x), [elsewhere](https://example.org/), [example](examples/one)\n",
+        "docs/a.md": "[back](../README.md), [picture](b.svg)\n```\n[no](link.md)\n```\n",
+        "docs/b.svg": "<svg/>",
+        "docs/c.md": "nothing leads here\n",
+        "examples/one/x": "1",
+        "deploy/chart/sluice/Chart.yaml": 'name: sluice\nversion: 1.2.3\nappVersion: "1.2.3"\n',
+        "deploy/compose.yaml": "    image: sluice:1.2.3\n",
+    }
+
+    def setUp(self) -> None:
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.root = Path(scratch.name).resolve()
+        patched = mock.patch.object(release, "ROOT", self.root)
+        patched.start()
+        self.addCleanup(patched.stop)
+        for name, text in self.FILES.items():
+            self.write(name, text)
+        for words in (["init", "--quiet"], ["add", "."], ["-c", "user.name=a", "-c", "user.email=a", "commit", "--quiet", "-m", "a"]):
+            subprocess.run(["git", *words], cwd=self.root, check=True)
+
+    def write(self, name: str, text: str) -> None:
+        (self.root / name).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / name).write_text(text, encoding="utf-8")
+
+    def test_the_versions_of_chart_and_compose_file_have_to_be_the_program_s(self) -> None:
+        self.assertTrue(release.chart("1.2.3", 0))
+        self.assertEqual(list(release.compose("1.2.3")), ["compose.yaml"])
+        for one in (release.chart, release.compose):
+            with self.assertRaises(release.Refused):
+                one("1.2.4", *([0] if one is release.chart else []))
+
+    def test_a_file_beside_the_commit_is_not_packed_and_marks_the_revision(self) -> None:
+        clean, revision = release.chart("1.2.3", 0), release.commit()[0]
+        self.assertRegex(revision, "^[0-9a-f]{40}$")
+        self.write("notes.txt", "where nothing is packed")
+        self.assertEqual(release.commit()[0], revision)
+        self.write("deploy/chart/sluice/templates/draft.yaml", "kind: Draft\n")
+        self.assertEqual(release.chart("1.2.3", 0), clean)
+        self.assertEqual(release.commit()[0], f"{revision}-modified")
+        (self.root / "deploy/chart/sluice/templates/draft.yaml").unlink()
+        self.write("README.md", "changed\n")
+        self.assertEqual(release.commit()[0], f"{revision}-modified")
+
+    def test_the_guide_is_what_the_links_lead_to(self) -> None:
+        guide = tree.linked(self.root, "README.md")
+        self.assertEqual(set(guide), {"README.md", "docs/a.md", "docs/b.svg", "examples/one/x"})
+        self.write("README.md", "[gone](docs/d.md)\n")
+        with self.assertRaisesRegex(ValueError, "docs/d.md"):
+            tree.linked(self.root, "README.md")
 
 
 if __name__ == "__main__":
