@@ -106,8 +106,9 @@ TEST_F(Bare, LocalhostIsAnAddressOfThisMachine) {
 }
 
 TEST_F(Bare, CountersOnDiskAreKeptAndCopiedWhileItServes) {
-  root_.write("/sluice.yaml",
-              "store: { path: /data, interval_ms: 60000 }\nrules: [{ deny: true }]\n");
+  root_.write(
+      "/sluice.yaml",
+      "store: { path: /data, interval_ms: 60000 }\nrules: [{ match: { never: x }, deny: true }]\n");
   const auto server =
       root_.start({"serve", "--config", "/sluice.yaml", "--listen", "http=127.0.0.1:0"});
   Process& process = *server;
