@@ -3,7 +3,8 @@
 
     tests/redis/upgrade.py [--commit COMMIT] [--seconds N]
 
-COMMIT is built in build/previous. By default it is the last tag; without a tag there is no release, and nothing is tried.
+COMMIT is built in build/previous. By default it is that of the last release: the last tag, or where a clone has no tags, what
+the file `commit` in the last folder of tests/kept says. Without either there is no release, and nothing is tried.
 Each counter has a quota that does not come back within the test. In the end all of it has been granted, and not one unit
 more. Prints what was granted by which server, and last `upgrade: N passed, M failed`, or that it was skipped.
 """
@@ -65,7 +66,12 @@ def git(*words: str) -> str:
 def previous_commit() -> str | None:
     with contextlib.suppress(subprocess.CalledProcessError):
         return git("rev-parse", git("describe", "--tags", "--abbrev=0") + "^{commit}")
-    return None
+
+    def version(path: Path) -> list[int]:
+        return [int(number) for number in path.parent.name.split(".")]
+
+    releases = sorted((ROOT / "tests/kept").glob("*/commit"), key=version)
+    return releases[-1].read_text(encoding="utf-8").strip() if releases else None
 
 
 def build_previous(commit: str) -> Path:
