@@ -29,8 +29,7 @@ template dragonbox::decimal_fp<double> dragonbox::to_decimal(double x) noexcept;
 template thousands_sep_result<char> thousands_sep_impl(locale_ref);
 template char decimal_point_impl(locale_ref);
 template void buffer<char>::append(const char*, const char*);
-template void vformat_to(buffer<char>&, string_view, basic_format_args<FMT_BUFFER_CONTEXT(char)>,
-                         locale_ref);
+template void vformat_to(buffer<char>&, string_view, format_args, locale_ref);
 }  // namespace detail
 FMT_END_NAMESPACE
 

@@ -183,7 +183,8 @@ class Debian13Test(SystemTest):
             (self.system.root / "ccache").mkdir()
             shutil.copyfile("/etc/resolv.conf", self.system.root / "etc/resolv.conf")  # for apt
             subprocess.run(["git", "clone", "--quiet", str(ROOT), str(self.system.root / "sluice")], check=True, timeout=SECONDS_MAX)
-            for name, command in (("program", "make build"), ("static program", "cmake --build build/release --target sluice_static")):
+            for name, command in (("program", "make build"),
+                                  ("static program", "cmake --build build/release --parallel ${JOBS:-$(nproc)} --target sluice_static")):
                 status, said = self.system.run("sh", "-c", f"cd /sluice && nice -n 19 {command}", seconds_max=BUILD_SECONDS_MAX)
                 self.assertEqual(status, 0, f"{name}: {said[-5000:]}")
             self.expect_service("/sluice/build/release/sluice")
