@@ -1,4 +1,5 @@
-"""Tests of scripts/release in a small repository of their own, whose `make dist` leaves a program and its sums."""
+"""Tests of scripts/release in a small repository of their own, whose `make dist` leaves a program, files with the names of the
+others, and the sums of all."""
 
 from __future__ import annotations
 
@@ -9,24 +10,34 @@ import subprocess
 import tempfile
 import unittest
 from pathlib import Path
+from unittest import mock
 
 ROOT = Path(__file__).resolve().parent.parent
 SECONDS_MAX = 60
 MAKEFILE = """.PHONY: dist
 dist:
+\t@test ! -e dist -a ! -e build/release/dist -a ! -e build/arm64/dist
+\t@test '$(ARGS)' = --strict -a -z "$$SOURCE_DATE_EPOCH"
 \t@mkdir -p dist
 \t@printf '#!/bin/sh\\necho sluice %s\\n' '{version}' >dist/sluice-linux-amd64
 \t@chmod 755 dist/sluice-linux-amd64
-\t@cd dist && sha256sum sluice-linux-amd64 >SHA256SUMS
+\t@cd dist && touch {others}
+\t@cd dist && sha256sum * >SHA256SUMS
 """
+OTHERS = (
+    "compose.yaml compose-envoy.yaml compose-sluice.yaml kubernetes-disk.yaml kubernetes-redis.yaml sluice-1.2.3.tgz "
+    "sluice-linux-amd64.tar.gz sluice-linux-arm64 sluice-linux-arm64.tar.gz sluice-oci.tar sluice.cdx.json "
+    "sluice_1.2.3-1_amd64.deb sluice_1.2.3-1_arm64.deb sluice_limiter-1.2.3-py3-none-manylinux_2_34_x86_64.whl "
+    "sluice_limiter-1.2.3-py3-none-manylinux_2_36_aarch64.whl")
 FILES = {
     "CMakeLists.txt": "project(sluice VERSION 1.2.3 LANGUAGES CXX)\n",
     "CHANGELOG.md": "# Changelog\n\n## [1.2.3] - 2026-11-29\n\n- A change.\n\n## [1.2.2] - 2026-01-02\n",
     "deploy/chart/sluice/Chart.yaml": 'name: sluice\nversion: 1.2.3\nappVersion: "1.2.3"\n',
     "README.md": "docker run sluice:1.2.3\n",
     "docs/install.md": "dpkg -i sluice_1.2.3-1_amd64.deb\n",
-    ".gitignore": "/dist/\n",
-    "Makefile": MAKEFILE.format(version="1.2.3"),
+    ".gitignore": "/dist/\n/build/\n",
+    "Makefile": MAKEFILE.format(version="1.2.3", others=OTHERS),
+    "deploy/smoke": "#!/bin/sh\ncd dist && sha256sum --check --quiet SHA256SUMS && echo all of it starts\n",
 }
 ENVIRONMENT = {**os.environ, **{f"GIT_{who}_{what}": "release-test" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
                "GIT_CONFIG_GLOBAL": "/dev/null", "LC_ALL": "C"}
@@ -53,6 +64,7 @@ class ReleaseTest(unittest.TestCase):
     def write(self, name: str, text: str) -> None:
         (self.tree / name).parent.mkdir(parents=True, exist_ok=True)
         (self.tree / name).write_text(text, encoding="utf-8")
+        (self.tree / name).chmod(0o755 if text.startswith("#!") else 0o644)
 
     def succeed(self, command: list[str], folder: str = "") -> str:
         done = run(command, self.tree / folder)
@@ -73,13 +85,17 @@ class ReleaseTest(unittest.TestCase):
         self.assertEqual(self.succeed(["git", "tag", "--list", "v1.2.3"]), "")
 
     def test_a_release_is_signed_and_tagged(self) -> None:
-        done = self.release()
+        for folder in ("dist", "build/release/dist", "build/arm64/dist"):
+            self.write(f"{folder}/sluice", "of another commit")
+        with mock.patch.dict(ENVIRONMENT, {"ARGS": "--only amd64", "SOURCE_DATE_EPOCH": "1"}):
+            done = self.release()
         self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertIn("\nall of it starts\n", done.stdout)
         self.assertEqual(self.succeed(["git", "rev-parse", "v1.2.3^{commit}"]), self.succeed(["git", "rev-parse", "HEAD"]))
         # The commands of the page, which a user types.
         verify, check = re.findall(r"^\$ ((?:openssl|sha256sum) .*)$", (ROOT / "docs/install.md").read_text(encoding="utf-8"), re.MULTILINE)
         self.assertEqual(self.succeed(verify.split(), "dist"), "Signature Verified Successfully\n")
-        self.assertEqual(self.succeed(check.split(), "dist"), "sluice-linux-amd64: OK\n")
+        self.assertEqual(self.succeed(check.split(), "dist").count(": OK\n"), len(OTHERS.split()) + 1)
         self.assertNotIn("PRIVATE", "".join(path.read_text(encoding="latin-1") for path in (self.tree / "dist").iterdir()))
         again = self.release()
         self.assertEqual((again.returncode, again.stdout), (1, "release: the tag v1.2.3 exists\n"))
@@ -108,6 +124,13 @@ class ReleaseTest(unittest.TestCase):
             self.assert_refused(f"{other} is not a private key for ed25519", other)
         self.assertEqual(run(["scripts/release"], self.tree).returncode, 2)
 
+    def test_what_does_not_start_is_not_signed(self) -> None:
+        self.write("deploy/smoke", "#!/bin/sh\nexit 1\n")
+        self.commit()
+        self.assertEqual(self.release().returncode, 1)
+        self.assertFalse((self.tree / "dist/SHA256SUMS.sig").exists())
+        self.assertEqual(self.succeed(["git", "tag", "--list", "v1.2.3"]), "")
+
     def test_each_place_must_have_the_version(self) -> None:
         for name, old, new, reason in (
             ("CMakeLists.txt", "1.2.3", "1.2.4", "the latest section of CHANGELOG.md is `[1.2.3] - 2026-11-29`"),
@@ -116,8 +139,9 @@ class ReleaseTest(unittest.TestCase):
             ("deploy/chart/sluice/Chart.yaml", '"1.2.3"', '"1.2.2"', "appVersion of deploy/chart/sluice/Chart.yaml is `1.2.2`"),
             ("README.md", "1.2.3", "11.2.3", "README.md names another version than 1.2.3: sluice:11.2.3"),
             ("docs/install.md", "1.2.3", "1.2.2", "docs/install.md names another version than 1.2.3: sluice_1.2.2"),
-            ("Makefile", "1.2.3", "1.2.2", "dist/sluice-linux-amd64 is `sluice 1.2.2`"),
+            ("Makefile", "'1.2.3'", "'1.2.2'", "dist/sluice-linux-amd64 is `sluice 1.2.2`"),
             ("Makefile", "@mkdir", "@touch left-over; mkdir", "make dist changed the tree"),
+            ("Makefile", "sluice_1.2.3-1_arm64.deb", "more", "dist/ has not the files of a release:"),
         ):
             with self.subTest(name=name, reason=reason):
                 self.assertIn(old, FILES[name])

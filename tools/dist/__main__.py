@@ -1,10 +1,11 @@
 """Makes dist/ of the programs that `scripts/dist` has built: what a release consists of.
 
-    python3 -m tools.dist [--only amd64] [--into dist] [--amd64 build/release/dist] [--arm64 build/arm64/dist]
+    python3 -m tools.dist [--only amd64] [--strict] [--into dist] [--amd64 build/release/dist] [--arm64 build/arm64/dist]
 
 The two folders are those of the static programs, the linker's maps and the libraries for Python. Every time in an archive is
 SOURCE_DATE_EPOCH, by default that of the commit, so two runs leave the same bytes. SLUICE_SOURCE_URL, where it is set, is the
-address of the source that the image names.
+address of the source that the image names. --strict, for a release, refuses parts that are not Debian's latest, or not the same
+ones for each architecture; without it they are told.
 """
 
 from __future__ import annotations
@@ -141,7 +142,18 @@ def of_architecture(one: Built, common: Common) -> dict[str, bytes]:
     }
 
 
-def artefacts(built: list[Built], program: Path, scratch: Path) -> dict[str, bytes]:
+def judge_parts(by_architecture: dict[str, set[parts.Part]], names: set[str], lists: Path | None) -> None:
+    """Says which parts differ between the architectures, and which of this machine's packages are not Debian's latest. With a folder
+    for apt's lists that is refused."""
+    found = [f"the versions differ: {line}" for line in parts.differences(by_architecture)]
+    found += [f"not the latest: {line}" for line in parts.outdated(names, lists)]
+    for line in found:
+        print(f"dist: {line}", file=sys.stderr)
+    if found and lists:
+        raise Refused("a release has the latest fixes of its parts (above), and the same ones for each architecture: apt-get upgrade")
+
+
+def artefacts(built: list[Built], program: Path, scratch: Path, strict: bool) -> dict[str, bytes]:
     """Every file of a release but the sums, by name."""
     revision, epoch = commit()
     version = output(program, "--version").decode().split()[1]
@@ -150,8 +162,8 @@ def artefacts(built: list[Built], program: Path, scratch: Path) -> dict[str, byt
     common = Common(version, epoch, *pages(program, scratch), documents, tree.linked(ROOT, "README.md"))
     trusted = parts.Machine().part(authorities.PACKAGE)
     by_architecture = {one.architecture: one.parts | {trusted} for one in built}
-    for line in parts.differences(by_architecture):
-        print(f"dist: the versions differ: {line}", file=sys.stderr)
+    judge_parts(by_architecture, {authorities.PACKAGE}.union(*(one.packages for one in built if one.architecture == "amd64")),
+                scratch / "apt" if strict else None)
 
     result = {"sluice.cdx.json": parts.components(by_architecture, version, epoch), f"sluice-{version}.tgz": chart(version, epoch),
               **compose(version)}
@@ -192,6 +204,7 @@ def leave(files: dict[str, bytes], into: Path) -> None:
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="tools.dist", description="makes dist/ of the programs that were built")
     parser.add_argument("--only", choices=["amd64"], help="leave the other architecture out")
+    parser.add_argument("--strict", action="store_true", help="refuse parts that are not Debian's latest")
     parser.add_argument("--into", type=Path, default=ROOT / "dist")
     parser.add_argument("--amd64", type=Path, default=ROOT / "build/release/dist")
     parser.add_argument("--arm64", type=Path, default=ROOT / "build/arm64/dist")
@@ -206,7 +219,7 @@ def main(arguments: list[str]) -> int:
     scratch.mkdir(parents=True)
     try:
         built = [read_built(architecture, folder) for architecture, folder in folders.items()]
-        files = artefacts(built, folders["amd64"] / "sluice", scratch)
+        files = artefacts(built, folders["amd64"] / "sluice", scratch, options.strict)
     except (OSError, ValueError, Refused, subprocess.SubprocessError) as error:
         print(f"dist: {error}", file=sys.stderr)
         return 1

@@ -4,6 +4,7 @@ image the list of parts (CycloneDX 1.5) and the text of their licences."""
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import uuid
@@ -154,6 +155,24 @@ def differences(by_architecture: dict[str, set[Part]]) -> list[str]:
             versions.setdefault(part.source, {})[architecture] = part.version
     return [f"{source}: " + ", ".join(f"{version} for {architecture}" for architecture, version in sorted(has.items()))
             for source, has in sorted(versions.items()) if len(set(has.values())) > 1 or len(has) < len(by_architecture)]
+
+
+def outdated(names: Iterable[str], lists: Path | None) -> list[str]:
+    """What apt would upgrade of packages of this machine, for a person to read. By apt's lists of now, if there is a folder for
+    them, or else by those that the machine has."""
+    apt = ["apt-get", "-qq", "-o", "Debug::NoLocking=1"]
+    if lists:
+        (lists / "partial").mkdir(parents=True, exist_ok=True)
+        apt += ["-o", f"Dir::State::lists={lists}", "-o", f"Dir::Cache={lists}", "-o", "APT::Sandbox::User="]
+        subprocess.run([*apt, "-o", "Acquire::Retries=3", "update"], check=True, capture_output=True, timeout=600)
+    done = subprocess.run([*apt, "--simulate", "install", "--only-upgrade", *sorted(names)], check=False, capture_output=True, text=True,
+                          timeout=600, env={**os.environ, "LC_ALL": "C"})
+    return upgrades(done.stdout) if done.returncode == 0 else [f"apt-get cannot say it: {done.stderr.strip()}"]
+
+
+def upgrades(said: str) -> list[str]:
+    """Of what `apt-get --simulate` writes."""
+    return [f"{name}: {old}, and apt has {new}" for name, old, new in re.findall(r"^Inst (\S+) \[(\S+)\] \((\S+)", said, re.MULTILINE)]
 
 
 def third_party_licences(names: Iterable[str], documents: Path = Path("/usr/share/doc"), common: Path = COMMON) -> bytes:

@@ -101,6 +101,17 @@ class Components(unittest.TestCase):
         self.assertEqual(parts.differences({"amd64": self.PARTS, "arm64": self.PARTS}), [])
 
 
+class Upgrades(unittest.TestCase):
+    def test_are_what_apt_would_replace(self) -> None:
+        said = ("Inst libssl3 [3.0.1-1] (3.0.2-1~deb12u1 Debian-Security:12/x [amd64]) []\nInst new (1 Debian:12/x [amd64])\n"
+                "Conf libssl3 (3.0.2-1~deb12u1 Debian-Security:12/x [amd64])\n")
+        self.assertEqual(parts.upgrades(said), ["libssl3: 3.0.1-1, and apt has 3.0.2-1~deb12u1"])
+        self.assertEqual(parts.upgrades(""), [])
+
+    def test_are_found_without_root_or_a_change_of_the_machine(self) -> None:
+        self.assertIsInstance(parts.outdated({"zlib1g-dev"}, None), list)
+
+
 class Licences(unittest.TestCase):
     def test_have_each_text_once_and_those_that_are_only_named(self) -> None:
         with tempfile.TemporaryDirectory() as folder:

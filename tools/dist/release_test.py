@@ -10,7 +10,7 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
-from . import __main__ as release, tree
+from . import __main__ as release, parts, tree
 
 
 class Folder(unittest.TestCase):
@@ -42,6 +42,20 @@ class Folder(unittest.TestCase):
         (self.folder / "sluice").write_bytes(Path("/bin/true").read_bytes())
         with self.assertRaises(release.Refused):
             release.read_built("amd64", self.folder)
+
+
+class Parts(unittest.TestCase):
+    def test_that_differ_or_are_not_the_latest_are_told_and_refused_in_a_release(self) -> None:
+        same = {"amd64": {parts.Part("zlib", "1")}, "arm64": {parts.Part("zlib", "1")}}
+        other = {**same, "arm64": {parts.Part("zlib", "2")}}
+        for by_architecture, upgrades, told in ((same, [], ""), (other, [], "differ: zlib: 1 for amd64, 2 for arm64"),
+                                                (same, ["libz: 1, and apt has 2"], "not the latest: libz")):
+            with self.subTest(told), mock.patch.object(parts, "outdated", return_value=upgrades):
+                for lists in (None, Path("lists")):
+                    with contextlib.redirect_stderr(io.StringIO()) as said, \
+                            self.assertRaises(release.Refused) if told and lists else contextlib.nullcontext():
+                        release.judge_parts(by_architecture, {"libz"}, lists)
+                    self.assertIn(told, said.getvalue())
 
 
 class Checkout(unittest.TestCase):
