@@ -13,7 +13,10 @@ constexpr const char* about_health =
     "setting or a token: for the health checks of containers and supervisors.";
 
 std::string footer_of_health() {
-  return "Examples:\n"
+  return "Environment:\n"
+         "  SLUICE_ADMIN_SERVER   as --admin; without it SLUICE_ADMIN\n"
+         "\n"
+         "Examples:\n"
          "  sluice health\n"
          "  sluice health --live && echo running\n"
          "\n" +
