@@ -72,7 +72,7 @@ def read_built(architecture: str, folder: Path) -> Built:
     system = parts.Machine() if architecture == "amd64" else parts.Sysroot(ROOT / "build/arm64/sysroot")
     names = set()
     for link_map in ("sluice.map", "libsluice-limiter.map"):
-        names |= parts.packages((folder / link_map).read_text(encoding="utf-8", errors="replace"), system, ROOT)
+        names |= parts.packages((folder / link_map).read_text(encoding="utf-8", errors="replace"), system, ROOT, folder.parent)
     return Built(architecture, program, (folder / "libsluice-limiter.so").read_bytes(), {system.part(name) for name in names}, names)
 
 

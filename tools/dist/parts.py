@@ -99,11 +99,12 @@ class Sysroot:
         return self.parts[package]
 
 
-def packages(link_map: str, system: Machine | Sysroot, tree: Path) -> set[str]:
-    """The packages with an archive or a header that is in the program. Archives of `tree` that are not of `system` are our own."""
+def packages(link_map: str, system: Machine | Sysroot, tree: Path, linked_in: Path) -> set[str]:
+    """The packages with an archive or a header that is in the program. Archives of `tree` that are not of `system` are our own.
+    Paths of the map may be relative to the folder that the linker ran in."""
     found = set(HEADERS.values())
     for archive in {match[1] for match in MEMBER.finditer(link_map)}:
-        path = Path(archive).resolve()
+        path = (linked_in / archive).resolve()
         if path.is_relative_to(tree) and not (system.root != Path("/") and path.is_relative_to(system.root)):
             continue
         owner = system.owner(f"/{path.relative_to(system.root)}") if path.is_relative_to(system.root) else None

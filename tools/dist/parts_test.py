@@ -37,24 +37,25 @@ SOURCES = {
 class Maps(unittest.TestCase):
     def test_of_both_linkers_name_the_archives_that_something_was_taken_from(self) -> None:
         for link_map in (MOLD, LD):
-            self.assertEqual(parts.packages(link_map, parts.Machine(), ROOT) - set(parts.HEADERS.values()), {"zlib1g-dev"})
+            self.assertEqual(parts.packages(link_map, parts.Machine(), ROOT, ROOT) - set(parts.HEADERS.values()), {"zlib1g-dev"})
 
     def test_an_archive_of_no_package_is_an_error(self) -> None:
         with tempfile.TemporaryDirectory() as folder, self.assertRaisesRegex(ValueError, "no package"):
-            parts.packages(f" {folder}/libx.a(y.o)\n", parts.Machine(), ROOT)
+            parts.packages(f" {folder}/libx.a(y.o)\n", parts.Machine(), ROOT, ROOT)
 
     def test_a_map_without_archives_is_an_error(self) -> None:
         with self.assertRaises(ValueError):
-            parts.packages("", parts.Machine(), ROOT)
+            parts.packages("", parts.Machine(), ROOT, ROOT)
 
     def test_a_sysroot_names_its_own_packages(self) -> None:
         with tempfile.TemporaryDirectory(dir=ROOT) as folder:
-            root = Path(folder)
-            (root / "dpkg").mkdir()
+            root = Path(folder) / "sysroot"
+            (root / "dpkg").mkdir(parents=True)
             (root / "dpkg/libx-dev").write_text("x 1.0-1\n/\n/usr/lib/libx.a\n", encoding="utf-8")
             system = parts.Sysroot(root)
-            found = parts.packages(f" {root}/usr/lib/libx.a(y.o)\n {ROOT}/libsluice_base.a(z.o)\n", system, ROOT)
-            self.assertEqual(found - set(parts.HEADERS.values()), {"libx-dev"})
+            for archive in (f"{root}/usr/lib/libx.a", "sysroot/usr/lib/libx.a"):
+                found = parts.packages(f" {archive}(y.o)\n libsluice_base.a(z.o)\n", system, ROOT, Path(folder))
+                self.assertEqual(found - set(parts.HEADERS.values()), {"libx-dev"})
             self.assertEqual(system.part("libx-dev"), parts.Part("x", "1.0-1"))
 
 
