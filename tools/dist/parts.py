@@ -15,8 +15,8 @@ from urllib.parse import quote
 
 from .image import moment
 
-# mold and ld name what they take from an archive as `/path/libx.a(member.o)`.
-MEMBER = re.compile(r"(?:^|\s)(/[^\s()]+\.a)\([^()\s]+\)", re.MULTILINE)
+# mold and ld name what they take from an archive as `PATH/libx.a(member.o)`.
+MEMBER = re.compile(r"(?:^|\s)([^\s()]+\.a)\([^()\s]+\)", re.MULTILINE)
 COMMON = Path("/usr/share/common-licenses")
 DISTRIBUTION = "debian-12"
 
