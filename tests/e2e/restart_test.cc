@@ -216,6 +216,24 @@ TEST_F(Restart, WhatIsNoListeningSocketIsAnError) {
       << server->err();
 }
 
+// Clients of IPv4 would be refused where the address means both.
+TEST_F(Restart, ASocketForIpv6AloneIsAnError) {
+  const int fd = ::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) GTEST_SKIP() << "this machine has no IPv6";
+  const int on = 1;
+  sockaddr_in6 address{};
+  address.sin6_family = AF_INET6;
+  EXPECT_EQ(::setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on), 0);
+  EXPECT_EQ(::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  EXPECT_EQ(::listen(fd, 5), 0);
+  auto server = start({}, {fd});
+  EXPECT_EQ(server->wait(), 1);
+  EXPECT_NE(server->err().find("listens on [::] for IPv6 alone; write BindIPv6Only=both"),
+            std::string::npos)
+      << server->err();
+  ::close(fd);
+}
+
 // Those that are not passed are made as ever; and another process's are not taken.
 TEST_F(Restart, SomeSocketsMayBeHeldAndOthersNot) {
   auto server = start({"--listen", "divvy=127.0.0.1:0"}, {http_.fd(), admin_.fd()});
