@@ -93,7 +93,7 @@ constexpr const char* rules_of_starter =
     "\n"
     "# Counters are kept in memory, and a restart forgets them, unless there is a folder for "
     "them.\n"
-    "# store: { path: /var/lib/sluice, memory: 1GiB }\n";
+    "# store: { path: /var/lib/sluice/store, memory: 1GiB }\n";
 
 std::string starter(const std::string& name) {
   return "# What sluice serves. Look at it, serve it, ask it:\n"

@@ -146,14 +146,22 @@ std::vector<protocol::Command> all_commands() {
 
 namespace {
 
-// The words of the command line, behind the command if the program has the name of a server that it
-// takes the place of, as by a link.
+// The command that takes the place of the program at that path; empty: there is none.
+std::string in_place_of(std::string_view path) {
+  path.remove_prefix(path.rfind('/') + 1);
+  for (const Command& c : all_commands())
+    if (!c.original.empty() && path == c.original) return std::string(c.name);
+  return {};
+}
+
+// The words of the command line. The program may have the name of a server that it takes the place
+// of, as by a link, or be told to run it, as a container whose command is the path of the original.
 Words words_of(int argc, char** argv) {
   Words words(argv + std::min(argc, 1), argv + argc);
-  std::string_view name = argc > 0 ? argv[0] : "";
-  name.remove_prefix(name.rfind('/') + 1);
-  for (const Command& c : all_commands())
-    if (!c.original.empty() && name == c.original) words.insert(words.begin(), std::string(c.name));
+  if (std::string by_name = in_place_of(argc > 0 ? argv[0] : ""); !by_name.empty())
+    words.insert(words.begin(), std::move(by_name));
+  else if (std::string told = in_place_of(words.empty() ? "" : words.front()); !told.empty())
+    words.front() = std::move(told);
   return words;
 }
 

@@ -83,7 +83,7 @@ std::string footer_of_store() {
   return text +
          "\n"
          "Example:\n"
-         "  sluice store backup /var/lib/sluice /backup/monday\n";
+         "  sluice store backup /var/lib/sluice/store /backup/monday\n";
 }
 
 struct StoreFlags {
@@ -242,8 +242,8 @@ int check(const StoreFlags& asked, config::CommandIo& io) {
   if (sound)
     io.out << base::printable(asked.dir) << ": "
            << config::paint("ok", config::green, io.out_colour) << ", "
-           << base::counted(report.counters, "counter") << ", "
-           << base::counted(report.blocks, "block") << " of "
+           << base::counted(report.counters, "counter") << " in the snapshot, "
+           << base::counted(report.blocks, "block") << " in the log with "
            << base::counted(report.block_counters, "counter") << ", "
            << base::counted(report.texts, "text") << std::endl;
   else

@@ -147,7 +147,9 @@ TEST_F(StoreCommand, StatsCheckBackupRepair) {
   EXPECT_EQ(command({"store", "stats", dir}), 0) << err;
   EXPECT_TRUE(said(out, "log: 1 block of 3 counters, ")) << out;
   EXPECT_EQ(command({"store", "check", dir}), 0) << err;
-  EXPECT_TRUE(said(out, ": ok, 0 counters, 1 block of 3 counters, 0 texts\n")) << out;
+  EXPECT_TRUE(
+      said(out, ": ok, 0 counters in the snapshot, 1 block in the log with 3 counters, 0 texts\n"))
+      << out;
   EXPECT_EQ(command({"store", "backup", dir, copy}), 0) << err;
   EXPECT_EQ(command({"store", "backup", dir, copy}), 1);
   EXPECT_TRUE(said(err, "is there already")) << err;

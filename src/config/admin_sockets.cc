@@ -113,9 +113,11 @@ base::Done check_private_folder(const std::string& path, uid_t user) {
 std::vector<std::string> admin_socket_folders(const CommandIo& io) {
   std::vector<std::string> folders = named_folders(io);
   struct stat its {};
+  const bool is_named = std::ranges::find(folders, system_folder) != folders.end();
   // For root it may be that of a service with a user of its own; only root makes folders in /run.
-  if (::geteuid() == 0 ? ::lstat(system_folder, &its) == 0 && S_ISDIR(its.st_mode)
-                       : static_cast<bool>(check_private_folder(system_folder, ::geteuid())))
+  if (!is_named &&
+      (::geteuid() == 0 ? ::lstat(system_folder, &its) == 0 && S_ISDIR(its.st_mode)
+                        : static_cast<bool>(check_private_folder(system_folder, ::geteuid()))))
     folders.emplace_back(system_folder);
   if (check_private_folder(user_folder(), ::geteuid())) folders.push_back(user_folder());
   std::string data = io.environment ? io.environment("SLUICE_DATA").value_or("") : "";
@@ -139,7 +141,7 @@ std::vector<std::string> admin_socket_paths(const Config& config, const CommandI
       std::any_of(config.listen.begin(), config.listen.end(), is_admin))
     return {};
   std::vector<std::string> paths = named_folders(io);
-  paths.emplace_back(system_folder);
+  if (std::ranges::find(paths, system_folder) == paths.end()) paths.emplace_back(system_folder);
   paths.push_back(user_folder());
   if (const std::string& data = config.store.path.value; !data.empty()) paths.push_back(data);
   for (std::string& path : paths)

@@ -123,6 +123,9 @@ TEST(NamesOfOriginals, AProgramOfThatNameIsThatServer) {
   std::ofstream(folder.path() + "/runtime/config/shop.yaml")
       << "domain: shop\ndescriptors: [{ key: k, rate_limit: { unit: hour, requests_per_unit: 1 } "
          "}]\n";
+  // Compose names the original's path as the command of the image.
+  EXPECT_EQ(run({.arguments = {"/bin/ratelimit", "--help"}}).out,
+            run({.arguments = {"envoy", "--help"}}).out);
   Process server({.arguments = {},
                   .environment = {{"RUNTIME_ROOT", folder.path() + "/runtime"},
                                   {"PORT", "0"},

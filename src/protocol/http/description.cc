@@ -13,7 +13,7 @@ constexpr protocol::Command commands[] = {
 constexpr protocol::Ask ask_words = {
     .usage = "take|charge|peek|put|reset|explain KEY=VALUE...",
     .example = {},
-    .question = {},
+    .question = "take --key user:17 --limit 3/1h",
     .command = {},
     .run = ask,
 };
