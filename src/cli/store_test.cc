@@ -186,7 +186,7 @@ TEST_F(StoreCommand, AStoreInUseIsNotTouchedAndItsServerMakesTheCopy) {
   EXPECT_EQ(command({"store", "backup", dir, copy}), 1);
   EXPECT_TRUE(said(err, "is there already")) << err;
   EXPECT_EQ(command({"store", "check", copy}), 0) << err;
-  EXPECT_TRUE(said(out, "1 block of 3 counters")) << out;
+  EXPECT_TRUE(said(out, "1 block in the log with 3 counters")) << out;
 }
 
 }  // namespace
