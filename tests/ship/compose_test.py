@@ -72,7 +72,7 @@ class ComposeFile(unittest.TestCase):
         paths = [Path(volume["source"]) for volume in binds]
         self.assertEqual({path.parent for path in paths}, {COMPOSE.parent})
         chart = yaml.safe_load((ROOT / "deploy/chart/sluice/Chart.yaml").read_text(encoding="utf-8"))
-        released = release.compose(chart["appVersion"])  # what dist/ and the tarballs get
+        released = release.compose(chart["appVersion"])  # what dist/ gets
         self.assertEqual(released.keys(), {"compose.yaml", *(path.name for path in paths)})
         self.assertEqual(released["compose.yaml"], COMPOSE.read_bytes())
         with tempfile.TemporaryDirectory(prefix="sluice-compose-") as folder:

@@ -10,13 +10,16 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from datetime import date
 from pathlib import Path
+
+import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests/clients/ship"), str(ROOT / "tests/clients/docs")]
 
 import render_chart  # noqa: E402
-from kubelet import BINARY, SECONDS_MAX, TOKEN, Object, Pod, of_kind, read_all, run  # noqa: E402
+from kubelet import BINARY, SECONDS_MAX, TOKEN, Object, Pod, breaches, of_kind, read_all, run  # noqa: E402
 from manual import settled  # noqa: E402
 
 PAGE = ROOT / "docs/kubernetes.md"
@@ -24,7 +27,8 @@ TEST_SECONDS_MAX = 600
 # Programs that the page names and that are not here, or that need a cluster; nothing of ours is in these lines but file names.
 ELSEWHERE = ("skopeo copy", "kind load", "k3s ctr", "ctr -n", "helm rollback sluice", "helm test sluice",
              "helm upgrade sluice sluice-NEW.tgz")
-COMMAND = re.compile(r"^(?:helm|kubectl|curl|for|" + "|".join(words.split()[0] for words in ELSEWHERE) + r") ")
+VALUE = re.compile(r"^(?:image|protocols|store|monitoring):")  # begins what the page adds to limits.yaml
+COMMAND = re.compile(r"^(?:helm|kubectl|curl|for|sluice|" + "|".join(words.split()[0] for words in ELSEWHERE) + r") ")
 
 
 def blocks(text: str) -> list[list[str]]:
@@ -62,8 +66,12 @@ class Page(unittest.TestCase):
         self.folder = Path(folder.name)
         self.text = PAGE.read_text(encoding="utf-8")
         self.limits = "\n".join(next(block for block in blocks(self.text) if block[0] == "rules:")) + "\n"
-        (self.folder / "limits.yaml").write_text(self.limits, encoding="utf-8")
-        (self.folder / "rules.ini").write_text("[default]\ncreditLimit = 3\nresetSeconds = 3600\n", encoding="utf-8")
+        self.additions = ["\n".join(block) + "\n" for block in blocks(self.text) if VALUE.match(block[0])]
+        self.add("")
+
+    def add(self, addition: str) -> None:
+        """As a reader does, to limits.yaml as it was at first."""
+        (self.folder / "limits.yaml").write_text(self.limits + addition, encoding="utf-8")
 
     def _late(self, *_: object) -> None:
         raise TimeoutError(f"took more than {TEST_SECONDS_MAX} s")
@@ -81,37 +89,75 @@ class Page(unittest.TestCase):
         objects = [one for path in render_chart.MANIFESTS.glob("*.yaml") for one in read_all(path.read_text(encoding="utf-8"))]
         found = commands(self.text)
         self.assertGreater(len(found), 20)
+        self.assertGreater(len(self.additions), 5)
         for line in found:
-            if re.match(r"helm (install|upgrade|template) .*sluice-0\.2\.0\.tgz", line):
-                objects += self.helm(line)
+            if re.match(r"helm (install|upgrade) .*sluice-0\.2\.0\.tgz", line):
+                self.assertNotIn("--set", line)  # the next upgrade would not have it
+                for addition in ("", *self.additions):
+                    self.add(addition)
+                    objects += self.helm(line)
+        [copy] = [yaml.safe_load("\n".join(block)) for block in blocks(self.text) if block[0] == "apiVersion: v1"]
+        self.assertEqual(breaches(copy["spec"]), [])
+        claims = {f"{claim['metadata']['name']}-{one['metadata']['name']}-0" for one in of_kind(objects, "StatefulSet")
+                  for claim in one["spec"]["volumeClaimTemplates"]}
+        self.assertIn(copy["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"], claims)
+        objects.append(copy)
         names = {f"{one['kind'].lower()}/{one['metadata']['name']}" for one in objects}
         secrets = {(source["secret"]["name"], item["key"]) for one in of_kind(objects, "Deployment", "StatefulSet")
                    for volume in one["spec"]["template"]["spec"]["volumes"]
                    for source in volume.get("projected", {}).get("sources", []) for item in source["secret"]["items"]}
         for line in found:
             with self.subTest(line):
-                if line.startswith(ELSEWHERE) or line.startswith(("helm", "curl")):
+                if line.startswith(ELSEWHERE) or line.startswith(("helm", "curl", "sluice")):
                     continue
                 words = shlex.split(line.partition(" do ")[2].removesuffix("; done") or line)
                 if words[1:4] == ["create", "secret", "generic"]:
                     self.assertIn((words[4], words[5].removeprefix("--from-literal=").partition("=")[0]), secrets)
                 elif words[1] == "apply":
-                    self.assertTrue((ROOT / words[3]).exists())
+                    manifests = {f"kubernetes-{path.name}" for path in render_chart.MANIFESTS.glob("*.yaml")}  # as in a release
+                    self.assertIn(words[3], manifests | {"copy.yaml"})
+                elif words[1] == "cp":
+                    self.assertIn(f"pod/{words[2].partition(':')[0]}", names)
                 else:
-                    named = words[2] if words[1] in ("exec", "port-forward") else words[3]
-                    self.assertIn(words[1], ("exec", "port-forward", "rollout"))
-                    self.assertIn(named, names)
+                    self.assertIn(words[1], ("exec", "port-forward", "rollout", "set", "wait", "delete"))
+                    named = re.search(r" (\w+)[/ ](sluice\S*)(?= |$)", line.partition(" -- ")[0])
+                    assert named
+                    self.assertIn(f"{named[1]}/{named[2]}", names)
+
+    def test_the_stores_are_those_of_limits_yaml(self) -> None:
+        for addition in self.additions:
+            if addition.startswith("store:"):
+                self.add(addition)
+                store = addition.split()[1]
+                [pods] = of_kind(self.helm("helm upgrade sluice sluice-0.2.0.tgz --values limits.yaml"), "Deployment", "StatefulSet")
+                self.assertEqual((pods["kind"], pods["spec"]["replicas"]), {"disk": ("StatefulSet", 1), "redis": ("Deployment", 2)}[store])
+
+    def test_what_the_chart_makes_is_checked(self) -> None:
+        rendering, check = (line for line in commands(self.text) if line.startswith(("helm template ", "sluice check ")))
+        here = rendering.replace("helm ", f"{shlex.quote(str(render_chart.find_helm()))} ", 1)
+        here = here.replace("sluice-0.2.0.tgz", shlex.quote(str(render_chart.CHART)))
+        for addition in ("", *self.additions):
+            self.add(addition)
+            for name, text in (yaml.safe_load(addition) or {}).get("files", {}).items():
+                (self.folder / name).write_text(text, encoding="utf-8")
+            done = subprocess.run(["bash", "-o", "pipefail", "-c", here], cwd=self.folder, capture_output=True, text=True, check=False,
+                                  timeout=SECONDS_MAX)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            done = subprocess.run([BINARY, *check.split()[1:]], cwd=self.folder, capture_output=True, text=True, check=False,
+                                  timeout=SECONDS_MAX)
+            self.assertRegex(done.stdout, r"^rendered\.yaml: ok, [12] rules?\n", addition + done.stderr)
 
     def test_what_is_typed_in_a_pod_does_something_there(self) -> None:
         pods: dict[str, Pod] = {}
-        found = [line for line in commands(self.text) if line.startswith("kubectl exec")]
+        found = [line for line in commands(self.text) if re.match(r"kubectl exec \S+/sluice ", line)]
         found += re.findall(r"`(kubectl exec \S+/sluice -- [^`]+)`", self.text)
-        self.assertEqual(len(found), 3)
+        self.assertEqual(len(found), 4)
         for line in found:
-            _, _, place, _, *words = shlex.split(line)
+            _, _, place, _, *words = shlex.split(line.replace("$(date +%F)", date.today().isoformat()))
             if place not in pods:
                 store = "disk" if place.startswith("statefulset/") else "memory"
-                objects = self.helm(f"helm install sluice sluice-0.2.0.tgz --values limits.yaml --set store={store}")
+                self.add(next((addition for addition in self.additions if addition.startswith(f"store: {store}")), ""))
+                objects = self.helm("helm install sluice sluice-0.2.0.tgz --values limits.yaml")
                 pods[place] = Pod(objects, self.folder / store, {"sluice-admin": {"token": TOKEN}})
                 self.addCleanup(pods[place].kill)
                 pods[place].start()

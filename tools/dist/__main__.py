@@ -126,7 +126,6 @@ def of_architecture(one: Built, common: Common) -> dict[str, bytes]:
     tarball = below(f"sluice-{version}", [
         file("sluice", one.program, 0o755), file("sluice.yaml", common.sample),
         *(file(path, text) for path, text in {**common.guide, **common.documents}.items()),
-        *(file(path, text) for path, text in compose(version).items()),
         *(file(path, unit(path, "/usr/local/bin")) for path in units),
         *(file(f"man/man1/{page}", text) for page, text in common.manual.items()),
         *(file(f"completions/{path}", common.completions[shell])

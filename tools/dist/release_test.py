@@ -114,5 +114,13 @@ class Checkout(unittest.TestCase):
             tree.linked(self.root, "README.md")
 
 
+class Guide(unittest.TestCase):
+    def test_files_that_the_pages_use_lie_together_as_in_the_checkout(self) -> None:
+        guide = tree.linked(release.ROOT, "README.md")
+        for pattern in ("deploy/compose*.yaml", "deploy/kubernetes/*.yaml", "examples/*/*.yaml", "examples/example-config.ini"):
+            files = {path.relative_to(release.ROOT).as_posix() for path in release.ROOT.glob(pattern)}
+            self.assertTrue(files and files <= set(guide), pattern)
+
+
 if __name__ == "__main__":
     unittest.main()

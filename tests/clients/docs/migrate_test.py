@@ -46,8 +46,22 @@ class MigrateTest(unittest.TestCase):
             manual.follow()
             self.assertEqual((len(manual.files), len(manual.servers), manual.commands), (1, 2, 5))
             said = (manual.folder / "server-1.log").read_text(encoding="utf-8")
-            for words in re.findall(r"(?:prints|say) `([^`]+)`", "\n".join(manual.lines)):
+            told = re.findall(r"(?:prints|say|warns) `([^`]+)`", "\n".join(manual.lines))
+            self.assertEqual(len(told), 4)
+            for words in told:
                 self.assertIn(words, said)
+            self.assertEqual(said.count("warning: "), 2, said)
+            self.assert_the_window_is_possible(manual.lines)
+
+    def assert_the_window_is_possible(self, lines: list[str]) -> None:
+        """The counter's name ends in the start of a year's window, which ends when the answer of the page says."""
+        text, year = "\n".join(lines), 365 * 86_400
+        [start], [days, *rest] = re.findall(r"_(\d{10})$", text, re.MULTILINE), re.findall(r"resets in (\d+)d(\d+)h(\d+)m(\d+)s", text)[0]
+        hours, minutes, seconds = map(int, rest)
+        until = ((int(days) * 24 + hours) * 60 + minutes) * 60 + seconds
+        self.assertEqual(int(start) % year, 0)
+        self.assertLess(until, year)
+        self.assertIn(f'"durationUntilReset":"{until}s"', text)
 
     def test_from_throttlecrab(self) -> None:
         self.follow("throttlecrab", (1, 1, 4))
