@@ -42,6 +42,7 @@ EXCEPTIONS: dict[str, str] = {
     "tools/check_protocol_names_test.py": "its cases need names",
     "tools/configure_test.py": "builds one of the files of proto/",
     "tools/format_pages.py": "names of programs begin sentences in lower case",
+    "tools/release_test.py": "names the files of a release",
     "tools/run_tests.py": "starts the program on a port of its own, and waits for that listener",
     # Unit tests, fuzz targets and microbenchmarks of rooms.
     "src/cli/settings_record_test.cc": "its cases need the files of each",

@@ -36,7 +36,7 @@ PAGE = (ROOT / "docs/limiter.md").read_text()
 PROJECT = """
 cmake_minimum_required(VERSION 3.18)
 project(kept LANGUAGES CXX)
-find_package(sluice 0.1 REQUIRED)
+find_package(sluice 0.2 REQUIRED)
 add_executable(kept %s)
 target_link_libraries(kept PRIVATE %s)
 """
