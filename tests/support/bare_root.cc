@@ -20,8 +20,8 @@ namespace fs = std::filesystem;
 
 // The paths of the libraries and of the loader, as ldd(1) lists them; a static program has none.
 std::vector<std::string> libraries_of(const std::string& program) {
-  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen(("ldd '" + program + "' 2>/dev/null").c_str(), "r"),
-                                                   &::pclose);
+  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(
+      ::popen(("ldd '" + program + "' 2>/dev/null").c_str(), "r"), &::pclose);
   if (!pipe) fail("popen");
   std::vector<std::string> paths;
   char line[4096];
