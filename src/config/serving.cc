@@ -293,7 +293,7 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
   base::ignore_signals();
   base::raise_open_files();
   give_memory_back();
-  // The environment is changed while there is no other thread.
+  // Before the first thread starts, as this changes the environment.
   auto inherited = net::InheritedSockets::of_environment();
   if (!inherited) {
     io.err << "sluice: " << inherited.problem().text << std::endl;

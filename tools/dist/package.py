@@ -49,16 +49,13 @@ def maintainer() -> str:
 
 
 def copyright_file(licence: str, epoch: int) -> str:
-    """In Debian's machine-readable form. `licence` is the text of LICENSE."""
+    """The package's own licence. `licence` is the text of LICENSE."""
     title, holder, *rest = [part for part in licence.strip().split("\n\n") if part]
     if not title.startswith("MIT") or not holder.startswith("Copyright (c) "):
         raise ValueError("LICENSE is not the MIT licence")
-    text = "\n .\n".join("\n".join(f" {line}" for line in part.splitlines()) for part in rest)
     year = formatdate(epoch).split()[3]
-    return ("Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\n"
-            "Upstream-Name: sluice\n"
-            "Comment: The licences of what is linked into the program are in THIRD-PARTY-LICENSES.gz beside this file.\n\n"
-            f"Files: *\nCopyright: {year} {holder.removeprefix('Copyright (c) ')}\nLicense: Expat\n{text}\n")
+    about = "The licences of what is linked into the program are in THIRD-PARTY-LICENSES.gz beside this file."
+    return "\n\n".join(["sluice", about, f"Copyright: {year} {holder.removeprefix('Copyright (c) ')}", "License: Expat", *rest]) + "\n"
 
 
 def deb(entries: list[Entry], version: str, architecture: str, epoch: int) -> bytes:
