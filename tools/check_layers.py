@@ -40,7 +40,7 @@ ROOMS: dict[str, str] = {
     "server": "access base limit log request policy metrics net store live protocol engine admin",
     "config": "access base log request metrics net policy policy/read store store/log durable redis protocol live engine admin server",
     "cli": "access base limit policy policy/read wire store/log client remote live protocol admin config",
-    "protocol/*": "access base limit request metrics policy policy/read wire store/log client protocol engine admin server config cli",
+    "protocol/*": "access base limit request metrics net policy policy/read wire store/log client protocol engine admin server config cli",
     "main": "cli",
     "testing": "base limit request policy store/log client",
 }

@@ -403,6 +403,9 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
   options.on_stop = [stop_state] { notify_manager(stop_state); };
   if (!set_up_admin(config, options.admin, io)) return exit_failure;
   if (opened.metrics != nullptr) options.sources.push_back(opened.metrics);
+  for (const Policy& its : config.policy)
+    if (const protocol::SentPolicy* const sent = std::as_const(*its.files).sent())
+      options.feeds.push_back(sent->feed());
   if (file) options.reopen_log = [file] { file->reopen(); };
   server::Server server(std::move(options), std::move(policy), *opened.store, log);
   if (const auto problem = server.start()) {

@@ -89,6 +89,10 @@ class Stream final {
   // Closes at once, without notify_end; bytes that the socket has not sent may be lost.
   void close();
 
+  // As Tls::alpn and Tls::peer_name.
+  std::string_view alpn() const { return tls_ != nullptr ? tls_->alpn() : std::string_view(); }
+  std::string peer_name() const { return tls_ != nullptr ? tls_->peer_name() : std::string(); }
+
   TlsFault fault() const { return tls_ != nullptr ? tls_->fault() : TlsFault::none; }
   // The text for people for an errno of a call.
   std::string problem(int error) const;

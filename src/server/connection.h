@@ -28,14 +28,22 @@ class Worker;
 struct Accepted {
   protocol::Protocol protocol{};
   net::Timeouts timeouts = {};
-  net::TlsContext* tls = nullptr;  // outlives the worker; null: without TLS
-  request::Peer peer = {};         // what its session knows of the client
+  std::shared_ptr<net::TlsContext> tls = {};  // null: without TLS
+  request::Peer peer = {};                    // what its session knows of the client
   request::Unmatched unmatched = {};
 };
 
 using Timer = boost::asio::basic_waitable_timer<std::chrono::steady_clock,
                                                 boost::asio::wait_traits<std::chrono::steady_clock>,
                                                 boost::asio::io_context::executor_type>;
+
+// A handshake of TLS that is under way: in its worker's list of them, by age.
+class Connection;
+struct Handshake {
+  Handshake(Connection& its, uint64_t its_client) : member(its), client(its_client) {}
+  AgeList<Connection>::Member member;
+  const uint64_t client;  // of whom: the same for connections from one address
+};
 
 class Connection final : public engine::ReplySink,
                          public net::Poller::SocketOwner,
@@ -61,6 +69,9 @@ class Connection final : public engine::ReplySink,
   void on_withheld_timeout();
   // The time at which its session wanted to be called, although nothing has arrived.
   void on_wake();
+  // Whose handshake is under way; 0: it has none.
+  uint64_t handshaking_client() const { return handshake_ == nullptr ? 0 : handshake_->client; }
+  void end_handshake();
   // May its unfinished request be dropped, which closes it, to make room for others? Not while the
   // store has requests of it.
   bool can_give_way() const {
@@ -171,6 +182,7 @@ class Connection final : public engine::ReplySink,
   AgeList<Connection>::Member wakes_{*this};  // while its session wants to be called at a time
   base::Time wakes_at_{INT64_MAX};            // that time
   AgeList<Connection>::Member lent_{*this};   // while it holds more than the small buffer
+  std::unique_ptr<Handshake> handshake_;      // null: it has none under way
   // What its session keeps (request::Session::kept), and its unfinished requests if there may be
   // several; null: nothing since the connection began.
   struct Keeping {

@@ -136,6 +136,28 @@ void Worker::on_new_policy() {
   });
 }
 
+void Worker::begin_handshake(Handshake& handshake) {
+  const auto close_oldest_of = [this](uint64_t client) {
+    for (auto* one = handshake_ages_.oldest(); one != nullptr; one = one->younger()) {
+      if (client != 0 && one->owner().handshaking_client() != client) continue;
+      const auto late = one->owner().shared_from_this();
+      return late->end_handshake();
+    }
+  };
+  if (handshakes_of_[handshake.client] >= base::bounds::handshakes_of_client_max)
+    close_oldest_of(handshake.client);
+  else if (handshake_ages_.size() >= base::bounds::handshakes_max)
+    close_oldest_of(0);
+  ++handshakes_of_[handshake.client];
+  handshake.member.join(handshake_ages_, std::chrono::steady_clock::now());
+}
+
+void Worker::end_handshake(Handshake& handshake) {
+  handshake.member.leave();
+  const auto at = handshakes_of_.find(handshake.client);
+  if (--at->second == 0) handshakes_of_.erase(at);
+}
+
 void Worker::run_query(std::shared_ptr<engine::AdminQuery> query) {
   asio::post(io_, [this, query = std::move(query)] {
     if (!detached_) engine_.run_query(query);
