@@ -133,16 +133,26 @@ std::string admin_footer(const std::string& examples, const std::string& done,
 
 std::optional<AdminPort> AdminPort::open(const AdminFlags& flags, const Arguments& arguments,
                                          config::CommandIo& io, int& status) {
+  Unusable why;
+  auto port = find(flags, io, why);
+  if (port) return port;
+  Reply unusable;
+  unusable.problem = why.problem;
+  status =
+      why.is_misuse ? arguments.misused(why.problem, io) : report_failure(unusable, flags.json, io);
+  return std::nullopt;
+}
+
+std::optional<AdminPort> AdminPort::find(const AdminFlags& flags, config::CommandIo& io,
+                                         Unusable& why) {
   const AdminServer named = admin_server_of(io);
   std::string text = flags.admin ? *flags.admin : named.address;
   const auto failed = [&](base::Problem problem) {
-    Reply unusable;
-    unusable.problem = std::move(problem.text);
-    status = report_failure(unusable, flags.json, io);
+    why = {std::move(problem.text), false};
     return std::nullopt;
   };
-  const auto misused = [&](const std::string& problem) {
-    status = arguments.misused(problem, io);
+  const auto misused = [&](std::string problem) {
+    why = {std::move(problem), true};
     return std::nullopt;
   };
   const auto ms = base::parse_count(flags.timeout);
@@ -185,8 +195,12 @@ std::optional<AdminPort> AdminPort::open(const AdminFlags& flags, const Argument
 }
 
 void AdminPort::wait_at_least(std::chrono::milliseconds timeout) {
+  wait_at_most(std::max(client_.options().timeout, timeout));
+}
+
+void AdminPort::wait_at_most(std::chrono::milliseconds timeout) {
   auto options = client_.options();
-  options.timeout = std::max(options.timeout, timeout);
+  options.timeout = timeout;
   client_ = calls::HttpClient(std::move(options));
 }
 

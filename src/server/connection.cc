@@ -241,6 +241,7 @@ void Connection::process() {
     if (end_) return under_way_.empty() ? close_gently() : void();
     if (!account()) return give_way();
     if (!finishing_) {
+      if (ends_now_ && !may_owe()) return finish();
       // Few bytes need no large buffer; a request that fills the buffer needs a larger one.
       if (in_capacity_ > Worker::small_buffer_bytes && in_size_ <= Worker::small_buffer_bytes / 2) {
         swap_buffer(Worker::small_buffer_bytes);
@@ -322,6 +323,7 @@ size_t Connection::receive_batch(engine::Served& served, bool& progressed) {
     return work;
   }
   worker_.poller().add_work(count + received.work);
+  ends_now_ = ends_soon_;
   served = engine.serve(batch, protocol_, *session_, out, this);
   if (served == engine::Served::later) [[unlikely]]
     under_way_.push_back({&batch, nullptr, 0});

@@ -88,6 +88,9 @@ class Connection final : public engine::ReplySink,
   bool is_sending() const { return !unsent_.empty(); }
   // The server stops: answers the requests that have arrived, then closes.
   void finish();
+  // As `finish`, once a request that arrives from here on is answered and nothing has arrived of
+  // the next.
+  void finish_behind_answer() { ends_soon_ = true; }
   // May a request be on its way: are there bytes to read, has the client begun a request, or sent
   // nothing yet since it connected?
   bool may_owe() const;
@@ -237,6 +240,8 @@ class Connection final : public engine::ReplySink,
   bool completed_ = false;        // the unfinished request began after the last look at it
   bool finishing_ = false;        // the server stops; requests that had arrived before are answered
   size_t last_bytes_ = 0;         // of that
+  bool ends_soon_ = false;        // the server stops; it ends behind an answer
+  bool ends_now_ = false;         // and a request has arrived since
   std::string_view turned_away_;  // why it is not served; a literal
   // with leaving_: sent in place of the session's farewell; a literal
   std::string_view refusal_;

@@ -233,15 +233,20 @@ void Worker::stop(std::chrono::milliseconds limit) {
 }
 
 // Ends the connections of `owing_`, each as soon as no request can be on its way to it any more,
-// all of them at `grace_ends_`.
+// all of them at `grace_ends_`. A client that asks without a pause may have a request on its way at
+// every look, so its connection ends behind an answer.
 void Worker::finish_owing() {
   const auto begin = std::chrono::steady_clock::now();
   const bool is_over = begin >= grace_ends_;
-  std::erase_if(owing_, [is_over](const std::shared_ptr<Connection>& connection) {
-    if (!is_over && connection->may_owe()) return false;
-    connection->finish();
-    return true;
-  });
+  // The last one that ends clears `owing_`.
+  for (const std::shared_ptr<Connection>& connection : std::exchange(owing_, {})) {
+    if (is_over || !connection->may_owe()) {
+      connection->finish();
+    } else {
+      connection->finish_behind_answer();
+      owing_.push_back(connection);
+    }
+  }
   if (owing_.empty()) return;
   // To look at many takes time that those need which ask.
   const auto now = std::chrono::steady_clock::now();
