@@ -280,7 +280,8 @@ def make_environment(requirements: Path) -> Path:
 
 
 def python_clients(total: Tally, scripts: Iterable[Path], seconds_max: float = CLIENT_SECONDS_MAX) -> None:
-    """X_test.py: once with each X-VERSION.requirements.txt beside it, or once without any package."""
+    """X_test.py: once with each X-VERSION.requirements.txt beside it, or once without any package. A link to a list of another
+    script shares its environment."""
     for script in scripts:
         lists = sorted(script.parent.glob(f"{script.name.removesuffix('_test.py')}-*.requirements.txt"))
         for requirements in lists or [None]:
@@ -289,7 +290,7 @@ def python_clients(total: Tally, scripts: Iterable[Path], seconds_max: float = C
             if requirements:
                 name += f" with {requirements.name.removesuffix('.requirements.txt')}"
                 try:
-                    python = make_environment(requirements)
+                    python = make_environment(requirements.resolve())
                 except Failed as error:
                     total.failures.append(str(error))
                     continue
