@@ -6,6 +6,7 @@ from __future__ import annotations
 import queue
 import random
 import socket
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -118,6 +119,11 @@ class Ads:
         assert self._pool is not None
         self._pool.shutdown()
         self._server = None
+
+    def go_away(self) -> None:
+        """Tells its clients that connections end when their streams do; it listens no more."""
+        assert self._server is not None
+        self._server.stop(SECONDS_MAX)
 
     def _serve(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
         with self._changed:
@@ -235,3 +241,57 @@ class Cache:
         """As a control plane that starts anew."""
         with self._lock:
             self._snapshot = self._waiting = None
+
+
+class Relay:
+    """A port of loopback whose connections go on to another one, until they are cut."""
+
+    def __init__(self, target: int) -> None:
+        self._target = target
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self._lock = threading.Lock()
+        self._sockets: list[socket.socket] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                taken, _ = self._listener.accept()
+            except OSError:  # it is closed
+                return
+            try:
+                made = socket.create_connection(("127.0.0.1", self._target), SECONDS_MAX)
+            except OSError:
+                taken.close()
+                continue
+            made.settimeout(None)
+            with self._lock:
+                self._sockets += [taken, made]
+            for one, other in ((taken, made), (made, taken)):
+                threading.Thread(target=self._pass_on, args=(one, other), daemon=True).start()
+
+    def _pass_on(self, one: socket.socket, other: socket.socket) -> None:
+        try:
+            while data := one.recv(65_536):
+                other.sendall(data)
+            other.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+    def cut(self) -> None:
+        """Resets all connections."""
+        with self._lock:
+            cut, self._sockets = self._sockets, []
+        for each in cut:
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            try:
+                each.shutdown(socket.SHUT_RD)  # wakes the thread that reads
+            except OSError:  # it has been reset already
+                pass
+            each.close()
+
+    def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self.cut()
