@@ -297,11 +297,23 @@ def python_clients(total: Tally, scripts: Iterable[Path], seconds_max: float = C
             run_client(name, [str(python), script.name, "--verbose"], script.parent, count_unittest, total, seconds_max)
 
 
+def go_lacks(module: Path) -> str | None:
+    """Why the go that is installed cannot build a module; None if it can."""
+    if not shutil.which("go"):
+        return "there is no go"
+    found = subprocess.run(["env", "GOTOOLCHAIN=local", "go", "version"], cwd=ROOT, capture_output=True, text=True, check=False)
+    there = re.search(r"go(\d+)\.(\d+)", found.stdout)
+    wanted = re.search(r"^go (\d+)\.(\d+)", module.read_text(encoding="utf-8"), re.MULTILINE)
+    if there and wanted and tuple(map(int, there.groups())) < tuple(map(int, wanted.groups())):
+        return f"it needs Go {wanted[1]}.{wanted[2]}, and there is {there[1]}.{there[2]}"
+    return None
+
+
 def go_clients(total: Tally) -> None:
     """Folders with a go.mod; go.sum has the versions of the modules."""
     for module in in_folders("go.mod"):
-        if not shutil.which("go"):
-            print(f"{module.parent.relative_to(ROOT)}: skipped, there is no go", flush=True)
+        if reason := go_lacks(module):
+            print(f"{module.parent.relative_to(ROOT)}: skipped, {reason}", flush=True)
             total.skipped += 1
             continue
         command = ["env", "GOTOOLCHAIN=local", "GOFLAGS=-mod=readonly", "go", "test", "-count=1", "-v", "./..."]
