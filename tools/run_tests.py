@@ -301,11 +301,9 @@ def go_lacks(module: Path) -> str | None:
     """Why the go that is installed cannot build a module; None if it can."""
     if not shutil.which("go"):
         return "there is no go"
-    found = subprocess.run(["env", "GOTOOLCHAIN=local", "go", "version"], cwd=ROOT, capture_output=True, text=True, check=False)
-    there = re.search(r"go(\d+)\.(\d+)", found.stdout)
     wanted = re.search(r"^go (\d+)\.(\d+)", module.read_text(encoding="utf-8"), re.MULTILINE)
-    if there and wanted and tuple(map(int, there.groups())) < tuple(map(int, wanted.groups())):
-        return f"it needs Go {wanted[1]}.{wanted[2]}, and there is {there[1]}.{there[2]}"
+    if wanted and render_chart.go_version() < tuple(map(int, wanted.groups())):
+        return f"it needs Go {'.'.join(wanted.groups())}"
     return None
 
 
@@ -462,6 +460,15 @@ def scenarios() -> Tally:
     return count_words(status, output, GTEST_SUMMARY)
 
 
+def exchanges() -> Tally:
+    """A thousand exchanges of the certificate under load; `make test` makes a hundred."""
+    build("release", "sluice")
+    folder = CLIENTS / "envoy/python"
+    python = make_environment((folder / "tls-grpcio-1.85.requirements.txt").resolve())
+    command = ["env", "SLUICE_EXCHANGES=1000", str(python), "tls_test.py", "--verbose", "Exchanges.test_many_under_load"]
+    return count_unittest(*run(command, 1200, folder, listen=True))
+
+
 def upgrade() -> Tally:
     """The previous release, which is built, and this one on one Redis (tests/redis/upgrade.py)."""
     build("release", "sluice")
@@ -505,6 +512,7 @@ SUITES: dict[str, Callable[[], Tally]] = {
     "source": source,
     "crash": crash,
     "scenarios": scenarios,
+    "exchanges": exchanges,
     "upgrade": upgrade,
     "valkey": valkey,
     "fuzz": fuzz,
