@@ -280,7 +280,8 @@ def make_environment(requirements: Path) -> Path:
 
 
 def python_clients(total: Tally, scripts: Iterable[Path], seconds_max: float = CLIENT_SECONDS_MAX) -> None:
-    """X_test.py: once with each X-VERSION.requirements.txt beside it, or once without any package."""
+    """X_test.py: once with each X-VERSION.requirements.txt beside it, or once without any package. A link to a list of another
+    script shares its environment."""
     for script in scripts:
         lists = sorted(script.parent.glob(f"{script.name.removesuffix('_test.py')}-*.requirements.txt"))
         for requirements in lists or [None]:
@@ -289,18 +290,28 @@ def python_clients(total: Tally, scripts: Iterable[Path], seconds_max: float = C
             if requirements:
                 name += f" with {requirements.name.removesuffix('.requirements.txt')}"
                 try:
-                    python = make_environment(requirements)
+                    python = make_environment(requirements.resolve())
                 except Failed as error:
                     total.failures.append(str(error))
                     continue
             run_client(name, [str(python), script.name, "--verbose"], script.parent, count_unittest, total, seconds_max)
 
 
+def go_lacks(module: Path) -> str | None:
+    """Why the go that is installed cannot build a module; None if it can."""
+    if not shutil.which("go"):
+        return "there is no go"
+    wanted = re.search(r"^go (\d+)\.(\d+)", module.read_text(encoding="utf-8"), re.MULTILINE)
+    if wanted and render_chart.go_version() < tuple(map(int, wanted.groups())):
+        return f"it needs Go {'.'.join(wanted.groups())}"
+    return None
+
+
 def go_clients(total: Tally) -> None:
     """Folders with a go.mod; go.sum has the versions of the modules."""
     for module in in_folders("go.mod"):
-        if not shutil.which("go"):
-            print(f"{module.parent.relative_to(ROOT)}: skipped, there is no go", flush=True)
+        if reason := go_lacks(module):
+            print(f"{module.parent.relative_to(ROOT)}: skipped, {reason}", flush=True)
             total.skipped += 1
             continue
         command = ["env", "GOTOOLCHAIN=local", "GOFLAGS=-mod=readonly", "go", "test", "-count=1", "-v", "./..."]
@@ -449,6 +460,15 @@ def scenarios() -> Tally:
     return count_words(status, output, GTEST_SUMMARY)
 
 
+def exchanges() -> Tally:
+    """A thousand exchanges of the certificate under load; `make test` makes a hundred."""
+    build("release", "sluice")
+    folder = CLIENTS / "envoy/python"
+    python = make_environment((folder / "tls-grpcio-1.85.requirements.txt").resolve())
+    command = ["env", "SLUICE_EXCHANGES=1000", str(python), "tls_test.py", "--verbose", "Exchanges.test_many_under_load"]
+    return count_unittest(*run(command, 1200, folder, listen=True))
+
+
 def upgrade() -> Tally:
     """The previous release, which is built, and this one on one Redis (tests/redis/upgrade.py)."""
     build("release", "sluice")
@@ -492,6 +512,7 @@ SUITES: dict[str, Callable[[], Tally]] = {
     "source": source,
     "crash": crash,
     "scenarios": scenarios,
+    "exchanges": exchanges,
     "upgrade": upgrade,
     "valkey": valkey,
     "fuzz": fuzz,

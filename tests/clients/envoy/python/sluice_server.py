@@ -153,11 +153,16 @@ class LimitedTest(unittest.TestCase):
 
     def setUp(self) -> None:
         signal.signal(signal.SIGALRM, self._late)
-        signal.alarm(SECONDS_MAX)
+        self.allow_seconds(SECONDS_MAX)
         self.addCleanup(signal.alarm, 0)
 
+    def allow_seconds(self, seconds: int) -> None:
+        """From now until the end of the test."""
+        self._allowed = seconds
+        signal.alarm(seconds)
+
     def _late(self, *_: object) -> None:
-        raise TimeoutError(f"took more than {SECONDS_MAX} s")
+        raise TimeoutError(f"took more than {self._allowed} s")
 
     def serve(self, limits: str | None = None, durable: bool = False, rules: str | None = None,
               **environment: str) -> Server:
