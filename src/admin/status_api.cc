@@ -52,6 +52,7 @@ Json listeners_json(const std::vector<ListenerJson>& all) {
            to_text(std::chrono::system_clock::time_point(std::chrono::seconds(one.tls->expires)))},
           {"problem", text_or_null(one.tls->problem)}};
     json["tls"] = std::move(tls);
+    json["open"] = one.is_open;
     list.push_back(std::move(json));
   }
   return list;

@@ -31,6 +31,8 @@ struct ListenerJson {
     std::string problem;
   };
   std::optional<Tls> tls = {};  // empty: it is plain
+  // Do other machines reach it without TLS and without a token?
+  bool is_open = false;
 };
 
 // All of it outlives the admin port. The functions may be called on any thread once it serves.
@@ -44,7 +46,7 @@ struct StatusDeps {
   std::function<std::vector<ListenerJson>()> listeners;
   std::function<uint64_t()> connections_refused;  // since the start, beyond the bound
   // Of policies that are sent to the server.
-  std::function<std::vector<protocol::PolicyFeed::State>()> feeds;
+  std::function<std::vector<protocol::PolicyFeed::State>()> feeds = {};
 };
 
 void add_status(Admin& admin, StatusDeps deps);

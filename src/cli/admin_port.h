@@ -17,6 +17,7 @@ namespace sluice::cli {
 
 struct AdminFlags {
   std::optional<std::string> admin, token_file;
+  std::optional<std::string> ca, cert, key;  // files for TLS
   std::string timeout = "5000";
   bool json = false;
 };

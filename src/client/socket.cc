@@ -53,11 +53,11 @@ base::Result<net::Address> unix_address(const std::string& path) {
 }
 
 base::Result<Socket> Socket::connect(const std::string& host, uint16_t port,
-                                     std::chrono::milliseconds timeout) {
+                                     std::chrono::milliseconds timeout, const With& with) {
   if (is_unix_path(host)) {
     const auto address = unix_address(host);
     if (!address) return address.problem();
-    return connect(std::span(&*address, 1), host, timeout, {});
+    return connect(std::span(&*address, 1), host, timeout, with);
   }
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
@@ -73,7 +73,7 @@ base::Result<Socket> Socket::connect(const std::string& host, uint16_t port,
     std::memcpy(&address.storage, a->ai_addr, a->ai_addrlen);
     address.size = a->ai_addrlen;
   }
-  return connect(addresses, host + " port " + service, timeout, {});
+  return connect(addresses, host + " port " + service, timeout, with);
 }
 
 base::Result<Socket> Socket::connect(std::span<const net::Address> addresses,

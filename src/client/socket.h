@@ -27,17 +27,21 @@ base::Result<net::Address> unix_address(const std::string& path);
 class Socket {
  public:
   using Clock = std::chrono::steady_clock;
-
-  // Connects to the first address of `host` that answers. The deadline is `timeout` after the name
-  // was found. A host that begins with `/` is the path of a UNIX socket, which has no port.
-  static base::Result<Socket> connect(const std::string& host, uint16_t port,
-                                      std::chrono::milliseconds timeout);
   // What a connection has besides. All of it outlives the socket.
   struct With {
     net::TlsContext* tls = nullptr;  // null: plain
     std::string name{};              // that the server's certificate must be for
     int wake = -1;                   // a descriptor: once it can be read, nothing waits any more
   };
+
+  // Connects to the first address of `host` that answers. The deadline is `timeout` after the name
+  // was found. A host that begins with `/` is the path of a UNIX socket, which has no port.
+  static base::Result<Socket> connect(const std::string& host, uint16_t port,
+                                      std::chrono::milliseconds timeout, const With& with);
+  static base::Result<Socket> connect(const std::string& host, uint16_t port,
+                                      std::chrono::milliseconds timeout) {
+    return connect(host, port, timeout, With{});
+  }
   // To the first of the addresses that answers; there is at least one. `shown`: their name in
   // messages.
   static base::Result<Socket> connect(std::span<const net::Address> addresses,

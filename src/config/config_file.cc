@@ -46,9 +46,6 @@ std::optional<Listener> read_listener(const Written& written) {
   if (has_protocol && given.contains("strict") && !takes_strict(listener))
     return wrong("strict", "strict",
                  "has no effect on " + (listener.protocol ? name : "an admin port"), "take it out");
-  if (listener.tls && !listener.protocol && has_protocol)
-    return wrong("tls", "tls", "has no effect on an admin port yet",
-                 "take it out: let the admin port listen on 127.0.0.1");
   if (!has_protocol || !given.contains("address")) {
     written.wrong(std::string("has no ") + (has_protocol ? "address" : "protocol"),
                   "write `" + listener_example_yaml() + "`");

@@ -236,6 +236,9 @@ class Session {
  public:
   virtual ~Session() = default;
 
+  // The client has shown a certificate that is trusted, with this name, before its first byte.
+  virtual void on_certificate(std::string_view /*name*/) {}
+
   // Consumes complete frames from the front of `in`, and stops after the frame with which it has
   // added base::bounds::batch_requests_max requests or more. It is called again with the rest while
   // it consumes bytes or adds requests, and later with more bytes after the same rest. `end`: no

@@ -54,6 +54,7 @@ const char* kind_name(Service::Kind kind) {
                                          : "admin";
 }
 
+constexpr std::string_view http1_alone = "\x08http/1.1";  // as ALPN has it
 constexpr std::string_view too_many = "too many connections; this server has reached its bound";
 
 // The metrics of the ids of charges. Any thread.
@@ -269,8 +270,9 @@ std::optional<std::string> Server::start() {
   for (const auto& named : s.options.listeners) {
     std::shared_ptr<net::ListenerTls> tls;
     if (named.tls) {
-      auto opened =
-          net::ListenerTls::open(*named.tls, protocol::describe(named.service.protocol).alpn);
+      auto opened = net::ListenerTls::open(*named.tls, named.service.is_http()
+                                                           ? http1_alone
+                                                           : describe(named.service.protocol).alpn);
       if (!opened)
         return "listen " + named.host + ":" + std::to_string(named.port) + ": " +
                opened.problem().text;
@@ -432,7 +434,12 @@ std::vector<admin::ListenerJson> Server::Impl::listeners_shown() const {
   for (const Bound& one : bound) {
     admin::ListenerJson& json = all.emplace_back(admin::ListenerJson{
         std::string(one.service.name()), kind_name(one.service.kind), one.address});
-    if (const net::ListenerTls* const tls = tls_watch.of(one.address))
+    const net::ListenerTls* const tls = tls_watch.of(one.address);
+    const size_t number = all.size() - 1;
+    json.is_open = one.service.kind == Service::Kind::requests && tls == nullptr &&
+                   number < listener_views.size() && !listener_views[number].is_loopback() &&
+                   (!describe(one.service.protocol).authenticates || access.users()->empty());
+    if (tls != nullptr)
       json.tls = {tls->settings().certificate, tls->context()->expires(), tls->problem()};
   }
   return all;
@@ -454,7 +461,8 @@ request::Peer Server::Impl::peer_of(int fd, protocol::Protocol protocol) const {
 void Server::Impl::take(int fd, const ListenerOptions& listener, const ListenerView& view,
                         const net::ListenerTls* tls) {
   const Service& service = listener.service;
-  if (admin_plane.take(fd, service)) return;
+  const auto context = tls == nullptr ? nullptr : tls->context();
+  if (admin_plane.take(fd, service, context)) return;
   size_t served = 0, turned_away = 0;
   Worker* least = nullptr;
   for (auto& worker : workers) {
@@ -462,8 +470,8 @@ void Server::Impl::take(int fd, const ListenerOptions& listener, const ListenerV
     turned_away += worker->turned_away();
     if (least == nullptr || worker->connections() < least->connections()) least = worker.get();
   }
-  Accepted accepted{service.protocol, listener.timeouts, tls == nullptr ? nullptr : tls->context(),
-                    peer_of(fd, service.protocol), listener.unmatched};
+  Accepted accepted{service.protocol, listener.timeouts, context, peer_of(fd, service.protocol),
+                    listener.unmatched};
   accepted.peer.strict = listener.strict;
   accepted.peer.listener = &view;
   if (served < options.connections_max) return least->adopt(fd, accepted, "");
