@@ -3,6 +3,7 @@
 // which limits are in force then.
 #include "protocol/envoy/ads.h"
 
+#include <discovery.pb.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,7 +13,6 @@
 #include <string>
 #include <vector>
 
-#include "discovery.pb.h"
 #include "protocol/envoy/limits_message.h"
 #include "tests/support/paths.h"
 

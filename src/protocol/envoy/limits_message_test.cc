@@ -3,6 +3,7 @@
 #include "protocol/envoy/limits_message.h"
 
 #include <gtest/gtest.h>
+#include <rls_conf.pb.h>
 
 #include <algorithm>
 #include <cmath>
@@ -14,9 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include "discovery.pb.h"
 #include "protocol/envoy/limits_file.h"
-#include "rls_conf.pb.h"
 #include "tests/support/dice.h"
 
 namespace sluice::envoy::limits_message_test {
