@@ -263,7 +263,7 @@ void Connection::process() {
 }
 
 bool Connection::is_unfinished() const {
-  return in_size_ > 0 || (held_ > 0 && !session_->may_pause());
+  return in_size_ > at_ || (held_ > 0 && !session_->may_pause());
 }
 
 // Starts the timeout of an incomplete request, and lets others have its buffer if it is a large
