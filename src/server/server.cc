@@ -402,7 +402,7 @@ void Server::Impl::start_feeds() {
 std::optional<std::string> Server::Impl::apply_sent(const std::string& by) {
   constexpr auto step = std::chrono::milliseconds(100);
   if (!reloader) return "the configuration comes from a pipe, and cannot be read again";
-  const uint64_t request = reloader->request(by);
+  const uint64_t request = reloader->request(by, false);
   while (!stopping_feeds) {
     const auto reading =
         reloader->history().await(request, std::chrono::steady_clock::now() + step);

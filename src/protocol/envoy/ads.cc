@@ -138,11 +138,9 @@ AdsSession::Outcome AdsSession::receive(std::string_view message, Time now, cons
   const bool is_refused_again = !is_again && refused_ == response->digest;
   if (!is_again && !is_refused_again) {
     if (auto refusal = apply(*response)) {
-      // Other resources that are refused as well make no storm either.
-      const bool is_calm = !refused_ || now - refused_at_ >= refuse_again_after_max;
       refused_ = response->digest;
       refusal_ = cut(*refusal, refusal_bytes_max);
-      if (is_calm) wait_ = std::chrono::milliseconds(0);
+      wait_ = std::chrono::milliseconds(0);
     } else {
       taken_ = response->digest;
       refused_.reset();
@@ -161,7 +159,6 @@ AdsSession::Outcome AdsSession::receive(std::string_view message, Time now, cons
   }
   const Time due = now + wait_;
   wait_ = std::clamp(2 * wait_, refuse_again_after, refuse_again_after_max);
-  refused_at_ = due;
   withheld_ = request(version_, response->nonce, refusal_);
   if (due > now)
     due_ = due;

@@ -71,7 +71,6 @@ class AdsSession {
   std::string version_, refusal_, withheld_;
   std::optional<uint64_t> taken_, refused_;  // the digests of what was taken, and refused, last
   std::optional<Time> due_;
-  Time refused_at_{};
   std::chrono::milliseconds wait_{0};  // before the next refusal of the same
 };
 

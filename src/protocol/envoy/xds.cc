@@ -410,7 +410,6 @@ class XdsFeed final : public protocol::PolicyFeed {
         log_->info("xDS: {} sends limits again", settings_.server);
       worked_ = true;
       told_refusal_.clear();
-      told_down_.clear();
     } else {
       tell_refusal();
     }
@@ -456,28 +455,25 @@ class XdsFeed final : public protocol::PolicyFeed {
     return problem;
   }
 
-  // Once for each reason, and once a minute.
-  bool is_told(std::string& told, steady_clock::time_point& told_at, const std::string& text) {
-    const auto now = steady_clock::now();
-    if (told == text && now - told_at < told_again_after) return true;
-    told = text;
-    told_at = now;
-    return false;
-  }
-
   void tell_down(const std::string& problem) {
     {
       const std::lock_guard lock(mutex_);
       state_.is_connected = false;
       state_.problem = problem;
     }
-    is_down_ = true;
-    if (is_told(told_down_, told_down_at_, problem)) return;
+    // The first reason, whatever the next tries end with.
+    const auto now = steady_clock::now();
+    if (std::exchange(is_down_, true) && now - told_down_at_ < told_again_after) return;
+    told_down_at_ = now;
     log_->warn("xDS: no stream of limits from {}: {}; {}", settings_.server, problem, what_stays());
   }
 
+  // Once for each text, and once a minute.
   void tell_refusal() {
-    if (is_told(told_refusal_, told_refusal_at_, session_.refusal())) return;
+    const auto now = steady_clock::now();
+    if (told_refusal_ == session_.refusal() && now - told_refusal_at_ < told_again_after) return;
+    told_refusal_ = session_.refusal();
+    told_refusal_at_ = now;
     log_->error("xDS: limits of {} refused: {}; {}", settings_.server,
                 base::printable(session_.refusal()), what_stays());
   }
@@ -508,7 +504,7 @@ class XdsFeed final : public protocol::PolicyFeed {
   bool worked_ = false;     // it has brought one that was taken
   bool is_down_ = false;    // that was told
   bool is_silent_ = false;  // the same
-  std::string told_down_, told_refusal_;
+  std::string told_refusal_;
   steady_clock::time_point told_down_at_{}, told_refusal_at_{};
   mutable std::mutex mutex_;  // of the state
   State state_;
