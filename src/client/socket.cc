@@ -102,7 +102,11 @@ base::Result<Socket> Socket::connect(std::span<const net::Address> addresses,
     }
     Socket socket(net::Stream::connecting(fd, with.tls, with.name), deadline, with.wake);
     last = try_address(socket, address);
-    if (last == 0) return socket;
+    if (last == 0) {
+      if (auto done = socket.shake_hands(); !done)
+        return base::Problem{"cannot connect to " + shown + ": " + done.problem().text};
+      return socket;
+    }
     if (last == ETIMEDOUT || last == ECANCELED) break;
   }
   // A UNIX socket is connected at once or not at all, unless its queue is full.
@@ -110,6 +114,15 @@ base::Result<Socket> Socket::connect(std::span<const net::Address> addresses,
                        (last == ETIMEDOUT ? "no answer in time"
                         : last == EAGAIN  ? "too many others wait there"
                                           : words_for(last))};
+}
+
+base::Done Socket::shake_hands() {
+  while (stream_.shake_hands() < 0) {
+    if (errno != EAGAIN) return base::Problem{stream_.problem(errno)};
+    if (const int bad = await(stream_.write_wants_read() ? POLLIN : POLLOUT))
+      return base::Problem{bad == ETIMEDOUT ? "no answer in time" : words_for(bad)};
+  }
+  return {};
 }
 
 void Socket::keep_alive() {

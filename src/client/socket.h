@@ -76,6 +76,7 @@ class Socket {
  private:
   Socket(net::Stream stream, Clock::time_point deadline, int wake = -1)
       : stream_(std::move(stream)), deadline_(deadline), wake_(wake) {}
+  base::Done shake_hands();
   int await(short events, Clock::time_point until) const;
   int await(short events) const { return await(events, deadline_); }
 

@@ -48,6 +48,8 @@ class Stream final {
   int fd() const { return fd_; }
   bool is_tls() const { return tls_ != nullptr; }
 
+  // As Tls::shake_hands; plain: 1.
+  ssize_t shake_hands() { return tls_ != nullptr ? tls_->shake_hands() : 1; }
   // `room` must not be 0.
   ssize_t read(char* to, size_t room) {
     if (tls_ != nullptr) [[unlikely]]

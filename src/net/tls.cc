@@ -474,6 +474,16 @@ ssize_t Tls::fail(int what, int system_error) {
   return -1;
 }
 
+ssize_t Tls::shake_hands() {
+  if (failed_ != 0) {
+    errno = failed_;
+    return -1;
+  }
+  ERR_clear_error();
+  errno = 0;
+  return result_of(SSL_do_handshake(ssl_), write_wants_read_, SSL_ERROR_WANT_READ);
+}
+
 ssize_t Tls::read(char* to, size_t room) {
   if (failed_ != 0) {
     errno = failed_;

@@ -125,7 +125,9 @@ class Tls {
   Tls(const Tls&) = delete;
   Tls& operator=(const Tls&) = delete;
 
-  // As Stream::read and Stream::write. The first calls do the handshake.
+  // As Stream::read and Stream::write. The first calls do the handshake, unless `shake_hands` does:
+  // 1: it is over; -1: as a write that failed or would block.
+  ssize_t shake_hands();
   ssize_t read(char* to, size_t room);
   ssize_t write(std::string_view text);
   bool read_wants_write() const { return read_wants_write_; }

@@ -312,6 +312,7 @@ class XdsFeed final : public protocol::PolicyFeed {
     auto socket = calls::Socket::connect(*addresses, settings_.server, connect_timeout,
                                          {.tls = tls.get(), .name = name, .wake = wake_});
     if (!socket) return socket.problem().text;
+    if (settings_.tls && socket->alpn() != "h2") return "it does not offer HTTP/2 over TLS (ALPN)";
     socket->keep_alive();
     const std::string authority = settings_.tls && !settings_.tls->name.empty()
                                       ? settings_.tls->name
@@ -358,8 +359,6 @@ class XdsFeed final : public protocol::PolicyFeed {
           return problem;
       }
       if (std::exchange(is_first, false)) {
-        if (settings_.tls && socket.alpn() != "h2")
-          return "it does not offer HTTP/2 over TLS (ALPN)";
         const std::lock_guard lock(mutex_);
         state_.is_connected = true;
         state_.problem.clear();

@@ -1,5 +1,6 @@
 """What limits by xDS can meet, in random order against an exact model: new limits, wrong ones, the same again, streams that
-are cut, a control plane that stops, reloads, overrides, and stops and kills of the server, whose counters are on disk."""
+are cut, a control plane that stops, reloads, overrides, and stops and kills of the server, whose counters are on disk
+or in Redis."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ import subprocess
 import unittest
 
 from ads import Cache
+from redis_server import RedisServer
 from sluice_server import BINARY, SECONDS_MAX, wait_until
 from xds_messages import YEAR, config, descriptor, policy
 from xds_server import XdsServer, XdsTest
@@ -140,11 +142,13 @@ class Crossing(XdsTest):
             wanted = self.model.ask(value)
             self.assertEqual(self.server.ask("k", value), wanted, (value, vars(self.model), self.steps))
 
-    def cross(self, seed: int) -> None:
+    def cross(self, seed: int, redis: RedisServer | None = None) -> None:
         self.dice = random.Random(seed)
         self.steps: list[str] = []
-        self.server = self.begin(self.make(self.cache.ads.address, XDS_CLIENT_BACKOFF_INITIAL_INTERVAL="20ms",
-                                           XDS_CLIENT_BACKOFF_MAX_INTERVAL="100ms").on_disk())
+        where = {} if redis is None else {"REDIS_SOCKET_TYPE": "tcp", "REDIS_URL": f"127.0.0.1:{redis.port}"}
+        server = self.make(self.cache.ads.address, XDS_CLIENT_BACKOFF_INITIAL_INTERVAL="20ms",
+                           XDS_CLIENT_BACKOFF_MAX_INTERVAL="100ms", **where)
+        self.server = self.begin(server if redis else server.on_disk())
         self.new_limits()
         often = [self.new_limits, self.wrong_limits, self.same_again, self.cut, self.update_while_away, self.reload,
                  self.override]
@@ -159,6 +163,12 @@ class Crossing(XdsTest):
 
     def test_seed_2(self) -> None:
         self.cross(2)
+
+    def test_seed_3_with_redis(self) -> None:
+        redis = RedisServer()
+        self.addCleanup(redis.close)
+        redis.start()
+        self.cross(3, redis)
 
 
 if __name__ == "__main__":
