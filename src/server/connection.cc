@@ -224,7 +224,10 @@ void Connection::note_handshake() {
   if (handshake_ != nullptr && !stream_.is_handshaking()) {
     worker_.end_handshake(*handshake_);
     handshake_.reset();
-    if (const std::string name = stream_.peer_name(); !name.empty()) session_->on_certificate(name);
+    if (std::string name = stream_.peer_name(); !name.empty()) {
+      session_->on_certificate(name);
+      certificate_ = std::make_unique<const std::string>(std::move(name));
+    }
   }
   if (stream_.is_handshaking()) {
     if (!waits_.is_in(request_ages_)) worker_.begin_wait(waits_, request_ages_);

@@ -110,6 +110,9 @@ class Connection final : public engine::ReplySink,
   void resume(engine::Batch& batch) override;
   bool has_unsent() const override { return !unsent_.empty() || !late_.empty(); }
   bool is_leaving() const override { return ending_; }
+  std::string_view certificate() const override {
+    return certificate_ == nullptr ? std::string_view() : *certificate_;
+  }
   void on_lists_done() override;
   void on_ready(bool readable, bool writable, bool ended) override;
   void on_turn() override;
@@ -186,6 +189,7 @@ class Connection final : public engine::ReplySink,
   base::Time wakes_at_{INT64_MAX};            // that time
   AgeList<Connection>::Member lent_{*this};   // while it holds more than the small buffer
   std::unique_ptr<Handshake> handshake_;      // null: it has none under way
+  std::unique_ptr<const std::string> certificate_;  // the name in the client's; null: none
   // What its session keeps (request::Session::kept), and its unfinished requests if there may be
   // several; null: nothing since the connection began.
   struct Keeping {
