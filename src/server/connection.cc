@@ -463,6 +463,8 @@ void Connection::on_lists_done() {
 
 void Connection::finish() {
   if (finishing_ || phase_ != Phase::serving) return;
+  // No request is on its way before the handshake is over.
+  if (stream_.is_handshaking()) return abort();
   finishing_ = true;
   last_bytes_ = stream_.unread_bytes();
   const bool awaits = awaits_late_replies();
