@@ -212,18 +212,22 @@ base::Result<std::unique_ptr<TlsContext>> TlsContext::open(const TlsServer& serv
   Rules* const rules = Rules::attach(made, {server.names, alpn});
   if (auto wrong = use_pair(made, server.certificate, server.key))
     return base::Problem{*std::move(wrong)};
-  // Each side resumes by tickets, which need no memory here; they are of this context alone, so
-  // that a client whose authority has gone is verified anew.
+  // Clients resume by tickets, which need no memory here. Not where they show certificates: a
+  // ticket would outlive its certificate, as it is renewed with each use.
   SSL_CTX_set_session_cache_mode(made, SSL_SESS_CACHE_OFF);
-  SSL_CTX_set_num_tickets(made, 1);
+  const bool asks = server.client != TlsServer::Client::ignore;
+  SSL_CTX_set_num_tickets(made, asks ? 0 : 1);
+  if (asks) SSL_CTX_set_options(made, SSL_OP_NO_TICKET);
   SSL_CTX_set_options(made, SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_NO_COMPRESSION);
   if (!alpn.empty()) SSL_CTX_set_alpn_select_cb(made, choose, rules);
   if (server.client == TlsServer::Client::ignore) return context;
   if (server.with_system && !trust_usual(made)) return base::Problem{last_error()};
   if (auto wrong = use_authority(made, server.client_ca)) return base::Problem{*std::move(wrong)};
-  // Clients may choose by them which certificate they show.
+  // Clients may choose by them which certificate they show; those of the system are too many to
+  // send.
+  const bool is_short = !server.client_ca.empty() && !server.with_system;
   if (STACK_OF(X509_NAME)* const names =
-          server.client_ca.empty() ? nullptr : SSL_load_client_CA_file(server.client_ca.c_str()))
+          is_short ? SSL_load_client_CA_file(server.client_ca.c_str()) : nullptr)
     SSL_CTX_set_client_CA_list(made, names);
   constexpr unsigned char name[] = "sluice";
   SSL_CTX_set_session_id_context(made, name, sizeof name - 1);
