@@ -14,9 +14,18 @@ PAGE = "docs/security.md"
 WITH_CERTIFICATE = "curl -s --cacert ca.crt --cert shop.crt --key shop.key"
 
 
+class Page(Manual):
+    """Waits for an exchange of certificates, where its reader waits some seconds."""
+
+    def here(self, text: str) -> str:
+        refused = 0 if "mv kept.key" in text else 1
+        shown = f"curl -s --cacert ca.crt https://localhost:8380/metrics | grep -c 'sluice_tls_certificate_refused.* {refused}$'"
+        return super().here(text.replace("sleep 2", f"until [ \"$({shown})\" = 2 ]; do sleep 0.1; done"))
+
+
 class SecurityTest(unittest.TestCase):
     def test_the_page(self) -> None:
-        with Manual(self, PAGE) as manual:
+        with Page(self, PAGE) as manual:
             manual.follow()
             self.assertGreaterEqual(manual.commands, 13)
             self.check_plain_text(manual)
@@ -59,11 +68,29 @@ class SecurityTest(unittest.TestCase):
         self.assertEqual(printed, "403\n")  # as `ops`, who may look only
         self.assertEqual(manual.run(f"{WITH_CERTIFICATE} {take}")[1], "200\n")
 
-    def test_a_server_without_its_files_does_not_start(self) -> None:
-        makes = [line[2:] if line.startswith("$ ") else line for line in lines_of(PAGE, "## TLS")
-                 if line.startswith(("$ openssl", "    -addext"))]
+    def make_files(self, manual: Manual) -> None:
+        """All certificates of the page."""
+        lines = lines_of(PAGE, "## TLS") + lines_of(PAGE, "## Clients with certificates")
+        makes = [line.removeprefix("$ ") for line in lines if line.startswith(("$ openssl", "    -addext"))]
+        status, _, told = manual.run("\n".join(makes))
+        self.assertEqual(status, 0, told)
+
+    def test_names_of_clients(self) -> None:
         with Manual(self, PAGE) as manual:
-            self.assertEqual(manual.run("\n".join(makes))[0], 0)
+            self.make_files(manual)
+            manual.files["sluice.yaml"] = "".join(
+                f'  - {{ protocol: http, address: "127.0.0.1:{port}", tls: {{ certificate: server.crt, key: server.key, '
+                f'client_ca: ca.crt, names: [{name}] }} }}\n' for port, name in ((8390, "shop.example"), (8000, "other.example")))
+            manual.files["sluice.yaml"] = f"listen:\n{manual.files['sluice.yaml']}"
+            manual.serve("sluice serve --config sluice.yaml")
+            health = "/v1/health -o /dev/null -w '%{http_code}'"
+            self.assertEqual(manual.run(f"{WITH_CERTIFICATE} https://localhost:8390{health}")[:2], (0, "200"))
+            self.assertEqual(manual.run(f"{WITH_CERTIFICATE} https://localhost:8000{health}")[1], "000")
+            self.assertEqual(manual.run(f"curl -s --cacert ca.crt https://localhost:8390{health}")[1], "000")
+
+    def test_a_server_without_its_files_does_not_start(self) -> None:
+        with Manual(self, PAGE) as manual:
+            self.make_files(manual)
             (manual.folder / "sluice.yaml").write_text(
                 f'listen: [{{ protocol: http, address: "127.0.0.1:{free_port()}", tls: {{ certificate: server.crt, key: ca.key }} }}]\n',
                 encoding="utf-8")
