@@ -56,9 +56,18 @@ http:
 """
 
 
+# A listener of a protocol with TLS, in place of the plain one; `KIND` and `POLICY` stand for the protocol and its rules.
+TLS_LISTENER = """
+listen:
+  - { protocol: KIND, address: "127.0.0.1:0", tls: { certificate: tls.crt, key: tls.key, min_version: 1.3 } }
+POLICY
+"""
+
+
 class Server(NamedTuple):
     pid: int
     port: int
+    authority: str | None = None  # of its certificate, where it has TLS
 
 
 def give_up(why: str) -> NoReturn:
@@ -108,6 +117,23 @@ def serving(command: list[str], core: str = SERVER_CORE, **environment: str) -> 
             process.wait()
 
 
+def with_tls(protocol: str, folder: Path) -> Path:
+    """A sluice.yaml in the folder that has the same rules, and a listener with TLS; the certificate is for localhost."""
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+                    "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-days", "2",
+                    "-keyout", str(folder / "tls.key"), "-out", str(folder / "tls.crt")],
+                   check=True, capture_output=True)
+    policy = {
+        "divvy": "policy: [{ divvy: bench.ini }]",
+        "envoy": "policy: [{ envoy: limits }]",
+        "resp": "rules: [{ name: all, match: {}, unlimited: true }]",
+        "http": NATIVE_RULES[NATIVE_RULES.index("rules:"):],
+    }[protocol]
+    config = folder / "tls.yaml"
+    config.write_text(TLS_LISTENER.replace("KIND", protocol).replace("POLICY", policy), encoding="utf-8")
+    return config
+
+
 @contextlib.contextmanager
 def serving_sluice(protocol: str = "divvy", build: Path = BUILD, wrapper: Sequence[str] = ()) -> Iterator[Server]:
     """Sluice with one worker, as it may use one processor, on a port of the system's choice; run by `wrapper`."""
@@ -128,9 +154,11 @@ def serving_sluice(protocol: str = "divvy", build: Path = BUILD, wrapper: Sequen
             "envoy": [sluice, "envoy", str(limits)],
             "http": [sluice, "serve", "--config", str(native)],
         }[protocol.split("/")[0]]
+        if protocol.endswith("/tls"):
+            command = [sluice, "serve", "--config", str(with_tls(protocol.split("/")[0], Path(folder)))]
         here = {"HOST": "127.0.0.1", "PORT": "0", "GRPC_HOST": "127.0.0.1", "GRPC_PORT": "0"}  # of divvy and envoy
         with serving([*wrapper, *command], **here) as server:
-            yield server
+            yield server._replace(authority=str(Path(folder) / "tls.crt")) if protocol.endswith("/tls") else server
 
 
 def serving_floor(protocol: str) -> contextlib.AbstractContextManager[Server]:
@@ -140,9 +168,14 @@ def serving_floor(protocol: str) -> contextlib.AbstractContextManager[Server]:
 def load(server: Server, protocol: str = "divvy", core: str = LOAD_CORE, **options: int) -> dict[str, float]:
     """Runs the generator once on its processor. Returns what it measured, by name."""
     flags = [word for name, value in options.items() for word in (f"--{name}", str(value))]
-    command = [*pinned(core), str(BUILD / "tools/load"), "--port", str(server.port),
-               "--protocol", protocol, *flags]
-    result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    plain = protocol.removesuffix("/tls")
+    if plain != protocol:
+        flags += ["--tls", "1"]
+    command = [*pinned(core), str(BUILD / "tools/load"), "--port", str(server.port), "--protocol", plain, *flags]
+    # The generator verifies no name, and has to know the authority.
+    environment = dict(os.environ) if server.authority is None else {**os.environ, "SSL_CERT_FILE": server.authority}
+    result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+                            env=environment)
     if result.returncode != 0:
         give_up(result.stderr.strip())
     figures = {name: float(value) for name, value in (pair.split("=") for pair in result.stdout.split())}

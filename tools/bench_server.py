@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Processor time of sluice for each reply, compared with a server that decides nothing (tools/floor.cc); for a protocol
-over HTTP/2, compared with sluice's line protocol.
+over HTTP/2, compared with sluice's line protocol; with TLS (NAME/tls), compared with the same without.
 
 Both run on one processor, the load on another, in turns, so that a busy machine disturbs both alike. What counts is
 the ratio of the medians; rates say more about the generator. With --against, another build of sluice stands in place of
@@ -24,9 +24,10 @@ KEYS = 100_000
 # connection.
 TARGETS = {"divvy": {1: 1.2, 16: 2.5}, "limitd": {1: 1.25, 16: 3.0}, "droplet": {1: 1.25, 16: 3.0},
            "resp": {1: 1.2, 16: 2.2}, "envoy": {1: 1.45, 16: 4.0}, "http": {1: 1.3, 16: 2.8},
-           "http/auth": {1: 1.3, 16: 2.8}, "http/h2": {16: 5.0}}
+           "http/auth": {1: 1.3, 16: 2.8}, "http/h2": {16: 5.0},
+           "http/tls": {1: 1.35, 16: 1.6}, "resp/tls": {1: 1.35, 16: 1.6}, "envoy/tls": {1: 1.35, 16: 1.6}}
 # Protocols that are compared with another protocol of sluice in place of a floor.
-HELD_TO = {"envoy": "divvy", "http/h2": "divvy"}
+HELD_TO = {"envoy": "divvy", "http/h2": "divvy", "http/tls": "http", "resp/tls": "resp", "envoy/tls": "envoy"}
 
 
 class Side(NamedTuple):

@@ -3,17 +3,19 @@
 // Prints one line of name=value pairs.
 //
 //   load --port P [--protocol NAME] [--conns C] [--depth D]
-//        [--secs S] [--warmup S] [--keys N] [--pid PID] [--rate R]
+//        [--secs S] [--warmup S] [--keys N] [--pid PID] [--rate R] [--tls 1]
 //       for S seconds, over N keys in random order. With --pid also the processor time (of all
 //       threads of that process) for each reply, which unlike the rate does not depend on how fast
 //       this generator is. With --rate so many requests a second at most, spread over the
 //       connections and over time; latencies then count from when a request was due, so that a
 //       server that stands still is not spared the requests that it held up.
+//       With --tls the connections have TLS; the server's certificate is not verified.
 //   load --port P [--protocol ...] [--conns C] [--depth D] --distinct N [--from M]
 //       N requests in all, each for a key of its own: the 16-digit numbers from M on.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -37,6 +39,8 @@
 #include <vector>
 
 #include "load_protocol.h"
+#include "net/stream.h"
+#include "net/tls.h"
 
 namespace {
 
@@ -58,6 +62,7 @@ struct Options {
   uint64_t distinct = 0;
   uint64_t from = 0;
   uint64_t rate = 0;
+  uint64_t tls = 0;
 };
 
 [[noreturn]] void fail(const std::string& why) {
@@ -78,7 +83,8 @@ Options parse(int argc, char** argv) {
                {"--depth", options.depth},   {"--secs", options.secs},
                {"--warmup", options.warmup}, {"--keys", options.keys},
                {"--pid", options.pid},       {"--distinct", options.distinct},
-               {"--from", options.from},     {"--rate", options.rate}};
+               {"--from", options.from},     {"--rate", options.rate},
+               {"--tls", options.tls}};
   for (int i = 1; i < argc; i += 2) {
     const std::string_view name = argv[i];
     const std::string_view text = i + 1 < argc ? argv[i + 1] : "";
@@ -181,7 +187,7 @@ struct Sent {
 };
 
 struct Connection {
-  int socket = -1;
+  sluice::net::Stream stream;
   std::unique_ptr<sluice::protocol::LoadConnection> protocol;
   std::string out;      // not yet written
   std::string partial;  // the beginning of a reply whose end has not come
@@ -198,6 +204,11 @@ class Generator {
       : options_(options), protocol_(protocol), requests_(requests) {
     epoll_ = epoll_create1(EPOLL_CLOEXEC);
     if (epoll_ < 0) fail_errno("epoll_create1");
+    if (options.tls > 0) {
+      auto tls = sluice::net::TlsContext::open({.any_name = true});
+      if (!tls) fail(tls.problem().text);
+      tls_ = *std::move(tls);
+    }
     connections_.resize(options.conns);
     for (uint64_t i = 0; i < options.conns; ++i) open(i);
   }
@@ -252,34 +263,42 @@ class Generator {
     Connection& connection = connections_[index];
     connection.sent.resize(options_.depth);
     connection.protocol = protocol_.connect();
-    connection.socket = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     address.sin_port = htons(static_cast<uint16_t>(options_.port));
-    if (connect(connection.socket, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
+    if (connect(socket, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
       fail_errno("connect");
     const int on = 1;
-    setsockopt(connection.socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    if (!protocol_.greeting().empty()) greet(connection.socket);
+    setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    connection.stream = sluice::net::Stream::connecting(socket, tls_.get(), "localhost");
+    if (!protocol_.greeting().empty()) greet(connection.stream);
     watch(index, EPOLL_CTL_ADD);
   }
 
   // Waits for the answer if there is one: no server says anything behind it before it is asked.
-  void greet(int socket) {
-    const std::string_view greeting = protocol_.greeting();
-    if (send(socket, greeting.data(), greeting.size(), MSG_NOSIGNAL) !=
-        static_cast<ssize_t>(greeting.size())) {
-      fail_errno("send");
+  static void greet_await(const sluice::net::Stream& stream, short events) {
+    pollfd wanted{stream.fd(), events, 0};
+    if (poll(&wanted, 1, 10'000) != 1) fail("no answer to the greeting for 10 seconds");
+  }
+  void greet(sluice::net::Stream& stream) {
+    for (std::string_view greeting = protocol_.greeting(); !greeting.empty();) {
+      const ssize_t sent = stream.write(greeting);
+      if (sent < 0 && errno != EAGAIN) fail("send: " + stream.problem(errno));
+      if (sent < 0) greet_await(stream, stream.write_wants_read() ? POLLIN : POLLOUT);
+      if (sent > 0) greeting.remove_prefix(static_cast<size_t>(sent));
     }
     if (protocol_.welcome().empty()) return;
-    const timeval patience{10, 0};
-    setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     std::string head;
     while (!head.ends_with("\r\n\r\n")) {
       std::array<char, 1024> bytes{};
-      const ssize_t got = recv(socket, bytes.data(), bytes.size(), 0);
-      if (got < 0) fail_errno("recv");
+      const ssize_t got = stream.read(bytes.data(), bytes.size());
+      if (got < 0 && errno == EAGAIN) {
+        greet_await(stream, POLLIN);
+        continue;
+      }
+      if (got < 0) fail("recv: " + stream.problem(errno));
       if (got == 0) fail("the server ends the connection: " + head);
       head.append(bytes.data(), static_cast<size_t>(got));
     }
@@ -291,7 +310,7 @@ class Generator {
     epoll_event event{};
     event.events = connections_[index].wants_write ? EPOLLIN | EPOLLOUT : EPOLLIN;
     event.data.u64 = index;
-    if (epoll_ctl(epoll_, operation, connections_[index].socket, &event) != 0)
+    if (epoll_ctl(epoll_, operation, connections_[index].stream.fd(), &event) != 0)
       fail_errno("epoll_ctl");
   }
 
@@ -357,12 +376,12 @@ class Generator {
   void flush(uint64_t index) {
     Connection& connection = connections_[index];
     if (connection.out.empty()) return;
-    const ssize_t wrote = send(connection.socket, connection.out.data(), connection.out.size(),
-                               MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (wrote < 0 && errno != EAGAIN) fail_errno("send");
+    const ssize_t wrote = connection.stream.write(connection.out);
+    if (wrote < 0 && errno != EAGAIN) fail("send: " + connection.stream.problem(errno));
     if (wrote > 0) connection.out.erase(0, static_cast<size_t>(wrote));
-    if (connection.wants_write == connection.out.empty()) {
-      connection.wants_write = !connection.out.empty();
+    const bool wants_write = !connection.out.empty() && !connection.stream.write_wants_read();
+    if (connection.wants_write != wants_write) {
+      connection.wants_write = wants_write;
       watch(index, EPOLL_CTL_MOD);
     }
   }
@@ -370,13 +389,20 @@ class Generator {
   void receive(uint64_t index) {
     Connection& connection = connections_[index];
     static std::array<char, 64 << 10> bytes;
-    const ssize_t got = recv(connection.socket, bytes.data(), bytes.size(), MSG_DONTWAIT);
-    if (got < 0 && errno == EAGAIN) return;
-    if (got < 0) fail_errno("recv");
-    if (got == 0) fail("the server closed a connection");
+    for (bool more = true; more;) {
+      const ssize_t got = connection.stream.read(bytes.data(), bytes.size());
+      if (got < 0 && errno == EAGAIN) return;
+      if (got < 0) fail("recv: " + connection.stream.problem(errno));
+      receive(connection, {bytes.data(), static_cast<size_t>(got)});
+      more = tls_ != nullptr;  // a read has one record of TLS
+    }
+  }
+
+  void receive(Connection& connection, std::string_view got) {
+    if (got.empty()) fail("the server closed a connection");
 
     const auto now = Clock::now();
-    std::string_view text(bytes.data(), static_cast<size_t>(got));
+    std::string_view text = got;
     if (!connection.partial.empty()) text = connection.partial.append(text);
     for (;;) {
       const auto read = connection.protocol->read(text, connection.out);
@@ -422,6 +448,7 @@ class Generator {
   Options options_;
   const LoadClient& protocol_;
   Requests& requests_;
+  std::unique_ptr<sluice::net::TlsContext> tls_;  // null: plain
   int epoll_ = -1;
   bool started_ = false;
   Clock::time_point paced_from_{};  // of --rate

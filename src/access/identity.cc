@@ -1,6 +1,7 @@
 #include "access/identity.h"
 
 #include <memory>
+#include <utility>
 
 namespace sluice::access {
 namespace {
@@ -17,8 +18,14 @@ std::string_view bearer_token(std::string_view field) {
 
 }  // namespace
 
-Identity::Identity(const Access* access) : access_(access) {
+Identity::Identity(const Access* access, std::string certificate)
+    : access_(access), certificate_(std::move(certificate)) {
   refresh();
+}
+
+void Identity::present(std::string_view certificate) {
+  certificate_ = certificate;
+  if (access_ != nullptr) take_rights();
 }
 
 void Identity::refresh() {
@@ -30,11 +37,10 @@ void Identity::refresh() {
 void Identity::take_rights() {
   const auto users = access_->users();
   needed_ = !users->empty();
-  const User* const user = logged_in_ ? users->find(user_) : nullptr;
-  if (user == nullptr) {
-    logged_in_ = false;
-    user_ = default_user;
-  }
+  const User* user = logged_in_ ? users->find(user_) : nullptr;
+  logged_in_ = user != nullptr;
+  if (user == nullptr && !certificate_.empty()) user = users->find_certificate(certificate_);
+  user_ = user != nullptr ? std::string_view(user->name) : default_user;
   known_ = !needed_ || user != nullptr;
   rights_ = !needed_ ? rights_without_users : user != nullptr ? user->rights : Rights();
 }
@@ -55,17 +61,29 @@ void Identity::log_out() {
   if (access_ != nullptr) take_rights();
 }
 
+// A wrong token is no token: the certificate does not stand in for it.
+void Identity::refuse() {
+  logged_in_ = known_ = false;
+  user_ = default_user;
+  rights_ = Rights();
+  version_ = 0;  // what follows is looked up anew
+}
+
 bool Identity::authorize(std::string_view field) {
   refresh();
   if (!needed_) return true;
+  if (field.empty() && !certificate_.empty()) {
+    if (logged_in_) log_out();
+    return known_;
+  }
   if (const std::string_view token = bearer_token(field); !token.empty()) {
     if (log_in({}, token)) return true;
-    log_out();
+    refuse();
     return false;
   }
   const auto proof = read_authorization(field);
   if (proof && log_in(proof->name, proof->token)) return true;
-  log_out();
+  refuse();
   return false;
 }
 

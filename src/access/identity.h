@@ -13,8 +13,12 @@ namespace sluice::access {
 
 class Identity {
  public:
-  // Outlives this. Null: there are no users.
-  explicit Identity(const Access* access);
+  // access: outlives this; null: there are no users. certificate: the name in that of the client,
+  // which is who it is as long as it shows no token; empty: it has shown none.
+  explicit Identity(const Access* access, std::string certificate = {});
+
+  // The same, once the client has shown it.
+  void present(std::string_view certificate);
 
   // Takes the live list if there is another one.
   void refresh();
@@ -30,14 +34,16 @@ class Identity {
   bool log_in(std::string_view name, std::string_view token);
   void log_out();
   // For clients that prove who they are with each request: becomes the user of its authorization
-  // (read_authorization). False: there are users, and it is not of one of them; then the client is
-  // not known.
+  // (read_authorization), or without one that of its certificate. False: there are users, and it
+  // is not of one of them; then the client is not known.
   bool authorize(std::string_view field);
 
  private:
   void take_rights();
+  void refuse();
 
   const Access* const access_;
+  std::string certificate_;
   uint64_t version_ = 0;  // of the list that was looked at; 0: none was
   bool needed_ = false, known_ = true;
   bool logged_in_ = false;

@@ -116,6 +116,11 @@ const User* Users::find(std::string_view name) const {
   return at == users_.end() ? nullptr : &*at;
 }
 
+const User* Users::find_certificate(std::string_view certificate) const {
+  const auto at = std::ranges::find(users_, certificate, &User::certificate);
+  return at == users_.end() ? nullptr : &*at;
+}
+
 // The search is by the first bytes of the digest. Its time says nothing of the token, as a digest
 // does not lead to the text that it is of.
 const User* Users::find_by(std::string_view name, std::string_view token) const {

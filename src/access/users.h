@@ -56,6 +56,8 @@ struct User {
   std::string name;  // not empty
   Rights rights;
   Digest token_digest{};
+  // In place of a token: the name in the certificate that the user's clients show.
+  std::string certificate{};
 };
 
 // What a client shows to be a user: a token, and the user's name if it gives one.
@@ -72,7 +74,7 @@ std::string_view why_unknown(std::string_view field);
 
 class Users {
  public:
-  // With names and tokens that differ.
+  // With names, tokens and certificates that differ.
   explicit Users(std::vector<User> users = {});
   Users(const Users&) = delete;
   Users& operator=(const Users&) = delete;
@@ -85,6 +87,9 @@ class Users {
   // name is given if it is empty, or if it is `default` and no user has it: clients send that where
   // they have a token alone. Tokens are compared by their digests, in constant time.
   const User* find_by(std::string_view name, std::string_view token) const;
+  // The user whose clients show a certificate of that name, which is not empty; null: there is
+  // none.
+  const User* find_certificate(std::string_view certificate) const;
 
  private:
   std::vector<User> users_;  // by digest

@@ -16,7 +16,6 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/asio/write.hpp>
 #include <cerrno>
 #include <chrono>
 #include <future>
@@ -26,6 +25,7 @@
 #include <utility>
 
 #include "base/bounds.h"
+#include "net/stream.h"
 
 namespace sluice::admin {
 
@@ -111,10 +111,11 @@ struct HttpServer::Impl {
 
 class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
  public:
-  Connection(Impl& server, int fd, HttpHandler& handler)
+  Connection(Impl& server, int fd, HttpHandler& handler, net::TlsContext* tls)
       : server_(server),
         site_(handler),
         socket_(server.io, fd),
+        stream_(net::Stream::accepted(fd, tls)),
         timer_(server.io),
         session_(base::bounds::admin_body_bytes_max) {
     session_.set_peer(peer_of(fd));
@@ -126,8 +127,9 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
   }
 
   void close() {
-    error_code ignored;
-    socket_.close(ignored);
+    // The stream closes the descriptor.
+    socket_.release();
+    stream_.close();
     timer_.cancel();
     server_.placed -= static_cast<size_t>(std::exchange(placed_, false));
     const uint64_t body_bytes = std::exchange(body_bytes_, 0);
@@ -150,15 +152,28 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
     });
   }
 
+  // Calls `then` when the socket can be read, or written.
+  template <class Then>
+  void await(bool writable, Then then) {
+    using Wait = asio::posix::descriptor_base::wait_type;
+    socket_.async_wait(writable ? Wait::wait_write : Wait::wait_read,
+                       [self = shared_from_this(), then](error_code ec) {
+                         if (!self->stream_.is_open()) return;
+                         ec ? self->close() : then(*self);
+                       });
+  }
+
   void read() {
-    socket_.async_read_some(asio::buffer(buffer_),
-                            [self = shared_from_this()](error_code ec, size_t n) {
-                              if (!self->socket_.is_open()) return;
-                              if (ec) return self->close();
-                              self->silent_since_ = Clock::now();
-                              self->in_.append(self->buffer_.data(), n);
-                              self->resume();
-                            });
+    const ssize_t n = stream_.read(buffer_.data(), buffer_.size());
+    if (n < 0 && errno == EAGAIN)
+      return await(stream_.read_wants_write(), [](Connection& self) { self.read(); });
+    if (n <= 0) return close();
+    silent_since_ = Clock::now();
+    in_.append(buffer_.data(), static_cast<size_t>(n));
+    // Not from here: what a client sends without end would be a recursion without end.
+    asio::post(server_.io, [self = shared_from_this()] {
+      if (self->stream_.is_open()) self->resume();
+    });
   }
 
   void resume() {
@@ -214,7 +229,7 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
       asio::post(self->server_.io, [self, response = std::move(response)] {
         --self->server_.queued;
         self->at_desk_ = false;
-        if (self->socket_.is_open()) self->respond(response, false);
+        if (self->stream_.is_open()) self->respond(response, false);
       });
     });
   }
@@ -232,46 +247,56 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
   void write(bool goes_on) {
     set_limit(response_limit);
     silent_since_ = Clock::now();
-    const auto moved = [self = shared_from_this()](error_code ec, size_t) -> size_t {
-      self->silent_since_ = Clock::now();
-      return ec ? 0 : write_bytes;
-    };
-    asio::async_write(socket_, asio::buffer(out_), moved,
-                      [self = shared_from_this(), goes_on](error_code ec, size_t) {
-                        self->out_.clear();
-                        release(self->out_);
-                        if (std::exchange(self->large_, false)) self->server_.trim();
-                        if (!self->socket_.is_open()) return;
-                        if (ec) return self->close();
-                        if (!goes_on) return self->end();
-                        self->set_limit(self->session_.has_begun() ? request_limit : idle_limit);
-                        self->resume();
-                      });
+    written_ = 0;
+    write_on(goes_on);
+  }
+
+  void write_on(bool goes_on) {
+    while (written_ < out_.size()) {
+      const ssize_t n = stream_.write(std::string_view(out_).substr(written_, write_bytes));
+      if (n < 0 && errno == EAGAIN)
+        return await(!stream_.write_wants_read(),
+                     [goes_on](Connection& self) { self.write_on(goes_on); });
+      if (n < 0) return close();
+      written_ += static_cast<size_t>(n);
+      silent_since_ = Clock::now();
+    }
+    out_.clear();
+    release(out_);
+    if (std::exchange(large_, false)) server_.trim();
+    if (!goes_on) return end();
+    set_limit(session_.has_begun() ? request_limit : idle_limit);
+    asio::post(server_.io, [self = shared_from_this()] {
+      if (self->stream_.is_open()) self->resume();
+    });
   }
 
   void end() {
-    ::shutdown(socket_.native_handle(), SHUT_WR);
+    stream_.end();
     set_limit(linger_limit);
     drain();
   }
 
   void drain() {
-    socket_.async_read_some(asio::buffer(buffer_),
-                            [self = shared_from_this()](error_code ec, size_t) {
-                              if (!self->socket_.is_open()) return;
-                              ec ? self->close() : self->drain();
-                            });
+    for (;;) {
+      const ssize_t n = stream_.discard(buffer_.data(), buffer_.size());
+      if (n < 0 && errno == EAGAIN) break;
+      if (n <= 0) return close();
+    }
+    await(false, [](Connection& self) { self.drain(); });
   }
 
   Impl& server_;
   HttpHandler& site_;
-  asio::posix::stream_descriptor socket_;
+  asio::posix::stream_descriptor socket_;  // for waits alone; the stream owns the descriptor
+  net::Stream stream_;
   asio::steady_timer timer_;
   wire::HttpSession session_;
   std::array<char, read_bytes> buffer_{};
   std::string in_, out_;
   Clock::time_point silent_since_ = Clock::now();
   uint64_t body_bytes_ = 0;  // of the request that is not answered
+  size_t written_ = 0;       // of out_
   bool placed_ = false, at_desk_ = false, large_ = false;
 };
 
@@ -339,9 +364,9 @@ void HttpServer::make_room() {
   asio::post(impl_->io, [this] { impl_->make_room(first_words_limit); });
 }
 
-void HttpServer::adopt(int fd, HttpHandler& handler) {
+void HttpServer::adopt(int fd, HttpHandler& handler, std::shared_ptr<net::TlsContext> tls) {
   impl_->accepted.fetch_add(1, std::memory_order_relaxed);
-  asio::post(impl_->io, [this, fd, &handler] {
+  asio::post(impl_->io, [this, fd, &handler, tls = std::move(tls)] {
     auto& s = *impl_;
     s.accepted.fetch_sub(1, std::memory_order_relaxed);
     const size_t room = s.places + base::bounds::admin_health_connections_max;
@@ -360,7 +385,7 @@ void HttpServer::adopt(int fd, HttpHandler& handler) {
       return;
     }
     try {
-      auto connection = std::make_shared<Connection>(s, fd, handler);
+      auto connection = std::make_shared<Connection>(s, fd, handler, tls.get());
       s.all.insert(connection);
       connection->start();
     } catch (const boost::system::system_error& e) {  // no memory in the kernel to watch it

@@ -14,6 +14,7 @@
 #include <optional>
 
 #include "base/bounds.h"
+#include "net/tls.h"
 #include "wire/http_session.h"
 
 namespace sluice::admin {
@@ -42,8 +43,9 @@ class HttpServer {
 
   // With so many places.
   void start(size_t places = base::bounds::admin_connections_max);
-  // Serves the socket, which it owns from here on, as `site` says, which outlives this.
-  void adopt(int fd, HttpHandler& handler);
+  // Serves the socket, which it owns from here on, as the handler says, which outlives this. `tls`:
+  // null: plain.
+  void adopt(int fd, HttpHandler& handler, std::shared_ptr<net::TlsContext> tls = {});
   // Accepts connections of that listening UNIX socket by itself, as long as there is room for one
   // more. The socket is the caller's and stays until `stop`.
   void serve(int listener, HttpHandler& handler);

@@ -130,7 +130,8 @@ class ServerInfo final : public metrics::Source {
 inline constexpr std::array<const char*, engine::request_outcome_count> request_outcome_names{
     "allowed", "denied", "unmatched", "error", "answered"};
 inline constexpr std::array<const char*, engine::closed_count> closed_names{
-    "request_timeout", "request_memory", "send_timeout", "send_memory", "idle_timeout"};
+    "request_timeout", "request_memory", "send_timeout",
+    "send_memory",     "idle_timeout",   "handshakes"};
 
 class ServerStats final : public metrics::Source {
  public:

@@ -36,10 +36,42 @@ Json counts_json(const store::NamedCounts& counts) {
   return json;
 }
 
+Json text_or_null(const std::string& text) {
+  return text.empty() ? Json() : Json(text);
+}
+
 Json listeners_json(const std::vector<ListenerJson>& all) {
   Json list = Json::array();
-  for (const ListenerJson& one : all)
-    list.push_back({{"service", one.service}, {"kind", one.kind}, {"address", one.address}});
+  for (const ListenerJson& one : all) {
+    Json json{{"service", one.service}, {"kind", one.kind}, {"address", one.address}};
+    Json tls;
+    if (one.tls)
+      tls = {
+          {"certificate", one.tls->certificate},
+          {"expires",
+           to_text(std::chrono::system_clock::time_point(std::chrono::seconds(one.tls->expires)))},
+          {"problem", text_or_null(one.tls->problem)}};
+    json["tls"] = std::move(tls);
+    json["open"] = one.is_open;
+    list.push_back(std::move(json));
+  }
+  return list;
+}
+
+Json feeds_json(const std::vector<protocol::PolicyFeed::State>& all) {
+  const auto time = [](const auto& at) { return at ? Json(to_text(*at)) : Json(); };
+  Json list = Json::array();
+  for (const protocol::PolicyFeed::State& one : all)
+    list.push_back({{"from", one.from},
+                    {"node", one.node},
+                    {"connected", one.is_connected},
+                    {"problem", text_or_null(one.problem)},
+                    {"version", text_or_null(one.version)},
+                    {"taken", one.taken},
+                    {"taken_at", time(one.taken_at)},
+                    {"refused", one.refused},
+                    {"refused_at", time(one.refused_at)},
+                    {"refusal", text_or_null(one.refusal)}});
   return list;
 }
 
@@ -48,6 +80,7 @@ Json policy_of(const Admin& admin, const StatusDeps& deps) {
   json["stale"] =
       deps.history != nullptr && deps.history->last().outcome == live::Reading::Outcome::refused;
   json["refused_total"] = deps.history == nullptr ? 0 : deps.history->refusals();
+  json["sent"] = feeds_json(deps.feeds ? deps.feeds() : decltype(deps.feeds()){});
   return json;
 }
 

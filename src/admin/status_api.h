@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "live/change_log.h"
 #include "live/live_policy.h"
 #include "live/override_registry.h"
+#include "protocol/policy_files.h"
 #include "store/catalog.h"
 
 namespace sluice::admin {
@@ -21,6 +23,16 @@ struct ListenerJson {
   std::string service;  // the protocol, "admin", or what a page of metrics is called
   const char* kind;     // "requests", "page" or "admin"
   std::string address;  // as the banner shows it
+  // Of its TLS: the certificate's file and when it ends, in seconds since 1970, and why the files
+  // that lie there now are not used, if they are not.
+  struct Tls {
+    std::string certificate;
+    int64_t expires = 0;
+    std::string problem;
+  };
+  std::optional<Tls> tls = {};  // empty: it is plain
+  // Do other machines reach it without TLS and without a token?
+  bool is_open = false;
 };
 
 // All of it outlives the admin port. The functions may be called on any thread once it serves.
@@ -33,6 +45,8 @@ struct StatusDeps {
   const RequestRates& rates;
   std::function<std::vector<ListenerJson>()> listeners;
   std::function<uint64_t()> connections_refused;  // since the start, beyond the bound
+  // Of policies that are sent to the server.
+  std::function<std::vector<protocol::PolicyFeed::State>()> feeds = {};
 };
 
 void add_status(Admin& admin, StatusDeps deps);

@@ -65,6 +65,9 @@ inline constexpr size_t connections_default = 100'000;
 inline constexpr size_t connections_max = 1'000'000;
 // Connections that are refused because there are too many, at a time. Past it: closed silently.
 inline constexpr size_t turned_away_max = 256;
+// Handshakes of TLS that one worker has under way, in all and of one client address (of IPv6 a
+// network of 64 bits). Past either the oldest of them is closed.
+inline constexpr size_t handshakes_max = 4096, handshakes_of_client_max = 1024;
 // Bytes that the connections of one worker hold for requests that have not arrived whole, above
 // what each has anyway. Past it: of the clients that hold at least their share (the bound, divided
 // by the number of those that hold some) the one whose request is unfinished for the longest is

@@ -99,7 +99,8 @@ bool fits(std::string_view described, std::string_view path) {
 
 void add_admin_flags(Arguments& arguments, AdminFlags& flags) {
   arguments.add_option("--admin", flags.admin,
-                       "Where the server's admin port is: an address, or the path of a socket;\n"
+                       "Where the server's admin port is: an address, with `https://` in front\n"
+                       "where it has TLS, or the path of a socket;\n"
                        "default 127.0.0.1:8380, or the socket of the one server that has one",
                        "ADDRESS");
   add_common_admin_flags(arguments, flags);
@@ -108,6 +109,12 @@ void add_admin_flags(Arguments& arguments, AdminFlags& flags) {
 void add_common_admin_flags(Arguments& arguments, AdminFlags& flags) {
   arguments.add_option("--token-file", flags.token_file,
                        "A file with the admin token, where the server wants one", "FILE");
+  arguments.add_option(
+      "--ca", flags.ca,
+      "The authorities of the server's certificate beside the system's: a PEM file", "FILE");
+  arguments.add_option("--cert", flags.cert,
+                       "A certificate, where the server asks for one: a PEM file", "FILE");
+  arguments.add_option("--key", flags.key, "Its key: a PEM file", "FILE");
   arguments.add_option("--timeout", flags.timeout, "Milliseconds until giving up; default 5000",
                        "MS");
   arguments.add_flag("--json", flags.json, "Print the result as JSON");
@@ -133,16 +140,26 @@ std::string admin_footer(const std::string& examples, const std::string& done,
 
 std::optional<AdminPort> AdminPort::open(const AdminFlags& flags, const Arguments& arguments,
                                          config::CommandIo& io, int& status) {
+  Unusable why;
+  auto port = find(flags, io, why);
+  if (port) return port;
+  Reply unusable;
+  unusable.problem = why.problem;
+  status =
+      why.is_misuse ? arguments.misused(why.problem, io) : report_failure(unusable, flags.json, io);
+  return std::nullopt;
+}
+
+std::optional<AdminPort> AdminPort::find(const AdminFlags& flags, config::CommandIo& io,
+                                         Unusable& why) {
   const AdminServer named = admin_server_of(io);
   std::string text = flags.admin ? *flags.admin : named.address;
   const auto failed = [&](base::Problem problem) {
-    Reply unusable;
-    unusable.problem = std::move(problem.text);
-    status = report_failure(unusable, flags.json, io);
+    why = {std::move(problem.text), false};
     return std::nullopt;
   };
-  const auto misused = [&](const std::string& problem) {
-    status = arguments.misused(problem, io);
+  const auto misused = [&](std::string problem) {
+    why = {std::move(problem), true};
     return std::nullopt;
   };
   const auto ms = base::parse_count(flags.timeout);
@@ -163,6 +180,15 @@ std::optional<AdminPort> AdminPort::open(const AdminFlags& flags, const Argument
     return misused(origin +
                    " is `off`, and what is switched off cannot be asked; write "
                    "--admin ADDRESS");
+  constexpr std::string_view https = "https://", http = "http://";
+  const bool is_secure = text.starts_with(https);
+  if (is_secure || text.starts_with(http)) text.erase(0, is_secure ? https.size() : http.size());
+  while (text.size() > 1 && text.ends_with('/')) text.pop_back();
+  const bool has_files = flags.ca || flags.cert || flags.key;
+  if (flags.cert.has_value() != flags.key.has_value())
+    return misused("--cert and --key go together");
+  if (has_files && !is_secure)
+    return misused("--ca, --cert and --key are for TLS: write --admin https://ADDRESS");
   const auto address = calls::is_unix_path(text) ? config::Address{text, 0}
                                                  : config::parse_address(text, config::admin_port);
   if (!address) return misused(origin + ": " + address.problem().text);
@@ -173,8 +199,14 @@ std::optional<AdminPort> AdminPort::open(const AdminFlags& flags, const Argument
   options.port = address->port;
   options.token = *std::move(token);
   options.timeout = std::chrono::milliseconds(*ms);
-  const std::string name =
-      address->port == 0 ? text : config::format_address(address->host, address->port);
+  if (is_secure)
+    options.tls = net::TlsClient{.authority = flags.ca.value_or(""),
+                                 .certificate = flags.cert.value_or(""),
+                                 .key = flags.key.value_or("")};
+  const std::string name = address->port == 0
+                               ? text
+                               : (is_secure ? std::string(https) : std::string()) +
+                                     config::format_address(address->host, address->port);
   AdminPort port(std::move(options), name);
   if (!flags.admin && named.address.empty()) {
     for (const std::string& folder : config::admin_socket_folders(io))
@@ -185,8 +217,12 @@ std::optional<AdminPort> AdminPort::open(const AdminFlags& flags, const Argument
 }
 
 void AdminPort::wait_at_least(std::chrono::milliseconds timeout) {
+  wait_at_most(std::max(client_.options().timeout, timeout));
+}
+
+void AdminPort::wait_at_most(std::chrono::milliseconds timeout) {
   auto options = client_.options();
-  options.timeout = std::max(options.timeout, timeout);
+  options.timeout = timeout;
   client_ = calls::HttpClient(std::move(options));
 }
 

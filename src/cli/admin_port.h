@@ -3,6 +3,7 @@
 // is never printed.
 #pragma once
 
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -16,6 +17,7 @@ namespace sluice::cli {
 
 struct AdminFlags {
   std::optional<std::string> admin, token_file;
+  std::optional<std::string> ca, cert, key;  // files for TLS
   std::string timeout = "5000";
   bool json = false;
 };
@@ -37,8 +39,15 @@ std::string admin_footer(const std::string& examples, const std::string& done,
 
 class AdminPort {
  public:
-  // Reads flags and environment. Empty: they have an error, which is reported, and the command must
-  // return `status`.
+  // Why there is none.
+  struct Unusable {
+    std::string problem;     // one line
+    bool is_misuse = false;  // of the command's words or of a variable
+  };
+  // Reads flags and environment, and looks for the server if they name none. Empty: `why` says why.
+  static std::optional<AdminPort> find(const AdminFlags& flags, config::CommandIo& io,
+                                       Unusable& why);
+  // As `find`. Empty: the reason is reported, and the command must return `status`.
   static std::optional<AdminPort> open(const AdminFlags& flags, const Arguments& arguments,
                                        config::CommandIo& io, int& status);
 
@@ -61,6 +70,8 @@ class AdminPort {
 
   // Raises the timeout, for requests that take the server longer.
   void wait_at_least(std::chrono::milliseconds timeout);
+  // In place of the timeout that the flags say.
+  void wait_at_most(std::chrono::milliseconds timeout);
 
   // The address, as "127.0.0.1:8380".
   const std::string& name() const { return name_; }

@@ -1,5 +1,6 @@
+#include <algorithm>
 #include <chrono>
-#include <sstream>
+#include <string_view>
 
 #include "cli/admin_words.h"
 #include "cli/inspect.h"
@@ -28,9 +29,10 @@ std::string footer_of_health() {
                               "several servers run here"});
 }
 
-// With what finding the server takes, within the two seconds.
-constexpr const char* timeout_ms = "1400";
-constexpr std::chrono::milliseconds usual_timeout{300};
+using Clock = std::chrono::steady_clock;
+
+// For everything: to find the server, and to ask it. The rest of the two seconds is the process's.
+constexpr std::chrono::milliseconds timeout{1700}, usual_timeout{300};
 
 int say(bool well, const std::string& state, const std::string& reason, bool json,
         config::CommandIo& io) {
@@ -56,8 +58,8 @@ int say(const AdminPort::Reply& reply, bool json, config::CommandIo& io) {
 
 int health(const Words& words, config::CommandIo& io) {
   Arguments arguments("sluice health [options]", about_health, footer_of_health());
+  const Clock::time_point deadline = Clock::now() + timeout;
   AdminFlags flags;
-  flags.timeout = timeout_ms;
   bool live = false, as_json = false;
   arguments.add_flag("--live", live,
                      "Whether it runs, be it ready or not: what a restart could mend");
@@ -72,31 +74,24 @@ int health(const Words& words, config::CommandIo& io) {
   if (const AdminServer named = admin_server_of(io); !flags.admin && !named.address.empty())
     flags.admin = named.address;
   // The paths of health need no token, and a wrong one must not keep the check from them.
-  std::ostringstream problem;
   config::CommandIo without_token{
-      io.out, problem, false, false, [&io](const char* name) {
+      io.out, io.err, io.out_colour, io.err_colour, [&io](const char* name) {
         const bool hidden = std::string_view(name).starts_with("SLUICE_ADMIN_TOKEN");
         return hidden || !io.environment ? std::nullopt : io.environment(name);
       }};
-  int ending = config::exit_ok;
-  auto port = AdminPort::open(flags, arguments, without_token, ending);
+  AdminPort::Unusable why;
+  auto port = AdminPort::find(flags, without_token, why);
   // Of several the one at the usual address: another beside it, as for a trial, must not fail its
   // check.
   if (!port && !flags.admin &&
       calls::Socket::connect("127.0.0.1", config::admin_port, usual_timeout)) {
     flags.admin = "127.0.0.1:" + std::to_string(config::admin_port);
-    port = AdminPort::open(flags, arguments, without_token, ending);
+    port = AdminPort::find(flags, without_token, why);
   }
-  if (!port && ending == config::exit_usage) {
-    io.err << problem.str() << std::flush;
-    return ending;
-  }
-  if (!port) {
-    std::string why = problem.str();
-    why.erase(0, why.starts_with("error: ") ? 7 : 0);
-    while (why.ends_with('\n')) why.pop_back();
-    return say(false, "unhealthy", why, as_json, io);
-  }
+  if (!port && why.is_misuse) return arguments.misused(why.problem, io);
+  if (!port) return say(false, "unhealthy", why.problem, as_json, io);
+  const auto left = std::chrono::floor<std::chrono::milliseconds>(deadline - Clock::now());
+  port->wait_at_most(std::max(left, std::chrono::milliseconds(1)));
   return say(port->get(live ? "/health/live" : "/health/ready"), as_json, io);
 }
 

@@ -1,3 +1,4 @@
+#include "base/printable.h"
 #include "cli/run.h"
 
 #include <fcntl.h>
@@ -156,12 +157,24 @@ std::string in_place_of(std::string_view path) {
 
 // The words of the command line. The program may have the name of a server that it takes the place
 // of, as by a link, or be told to run it, as a container whose command is the path of the original.
-Words words_of(int argc, char** argv) {
+// That one reads no arguments, so there they are ignored, but for a question of people.
+Words words_of(int argc, char** argv, config::CommandIo& io) {
   Words words(argv + std::min(argc, 1), argv + argc);
-  if (std::string by_name = in_place_of(argc > 0 ? argv[0] : ""); !by_name.empty())
-    words.insert(words.begin(), std::move(by_name));
-  else if (std::string told = in_place_of(words.empty() ? "" : words.front()); !told.empty())
-    words.front() = std::move(told);
+  std::string command = in_place_of(argc > 0 ? argv[0] : "");
+  if (command.empty() && !words.empty()) {
+    command = in_place_of(words.front());
+    if (!command.empty()) words.erase(words.begin());
+  }
+  if (command.empty()) return words;
+  const bool is_question = words == Words{"--help"} || words == Words{"-h"};
+  if (!words.empty() && !is_question) {
+    io.err << config::paint("warning:", config::yellow, io.err_colour)
+           << " called by the name of a program that reads no arguments, so they are ignored: `"
+           << base::printable(words.front()) << (words.size() > 1 ? "` and more" : "`")
+           << "; `sluice " << command << "` reads them" << std::endl;
+    words.clear();
+  }
+  words.insert(words.begin(), std::move(command));
   return words;
 }
 
@@ -199,7 +212,7 @@ int run(int argc, char** argv) {
                        },
                        ::isatty(STDOUT_FILENO) == 1};
   try {
-    return run(words_of(argc, argv), io);
+    return run(words_of(argc, argv, io), io);
   } catch (const std::exception& e) {
     // Only a lack of memory, threads or descriptors leads here.
     std::cerr << "error: " << e.what() << std::endl;

@@ -128,6 +128,32 @@ std::string store_words(const Json& store, bool coloured) {
   return text;
 }
 
+// Of a policy that another server sends.
+std::string sender_words(const Json& sent, bool coloured) {
+  std::string text = "sent by " + config::on_screen(text_field(sent, "from")) + " for node " +
+                     config::on_screen(text_field(sent, "node"));
+  const std::string version = text_field(sent, "version"), at = text_field(sent, "taken_at");
+  text += at.empty() ? ", nothing yet"
+                     : ", version `" + config::on_screen(version) + "`, taken last at " +
+                           config::on_screen(at);
+  if (const std::string problem = text_field(sent, "problem"); !problem.empty())
+    text += "; " + config::paint("no stream: " + config::on_screen(problem), config::red, coloured);
+  if (const std::string why = text_field(sent, "refusal"); !why.empty())
+    text += "; refused last at " + config::on_screen(text_field(sent, "refused_at")) + ": " +
+            config::paint(config::on_screen(why), config::yellow, coloured);
+  return text;
+}
+
+std::string certificate_words(const Json& listener, const Json& tls, bool coloured) {
+  std::string text = config::on_screen(text_field(listener, "address")) + ": " +
+                     config::on_screen(text_field(tls, "certificate")) + ", ends at " +
+                     config::on_screen(text_field(tls, "expires"));
+  if (const std::string problem = text_field(tls, "problem"); !problem.empty())
+    text += "; " + config::paint("not what lies there: " + config::on_screen(problem), config::red,
+                                 coloured);
+  return text;
+}
+
 std::string status_text(const Json& json, bool coloured) {
   std::string out;
   const auto line = [&](const char* title, const std::string& text) {
@@ -152,6 +178,7 @@ std::string status_text(const Json& json, bool coloured) {
                      ", hash " + config::on_screen(text_field(policy, "hash")));
   for (const Json& file : list_field(policy, "files"))
     if (file.is_string()) line("", config::on_screen(file.get<std::string>()));
+  for (const Json& sent : list_field(policy, "sent")) line("", sender_words(sent, coloured));
   if (stale) {
     const Json& reading = field(policy, "last_reading");
     line("", config::paint("a newer one was refused", config::red, coloured) + " at " +
@@ -163,6 +190,13 @@ std::string status_text(const Json& json, bool coloured) {
   const char* title = "warnings";
   for (const auto& d : diagnostics_of(list_field(policy, "warnings"))) {
     line(title, config::on_screen(base::to_string(d)));
+    title = "";
+  }
+  title = "certificates";
+  for (const Json& listener : list_field(json, "listeners")) {
+    const Json& tls = field(listener, "tls");
+    if (!tls.is_object()) continue;
+    line(title, certificate_words(listener, tls, coloured));
     title = "";
   }
   line("requests", totals_words(field(field(json, "requests"), "total")));

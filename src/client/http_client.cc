@@ -1,5 +1,6 @@
 #include "client/http_client.h"
 
+#include <memory>
 #include <utility>
 
 #include "client/looks_like.h"
@@ -73,8 +74,14 @@ HttpClient::HttpClient(Options options) : options_(std::move(options)) {}
 
 HttpResult HttpClient::ask(std::string_view method, std::string_view target,
                            std::string_view body) {
-  auto socket =
-      Socket::connect(address_.empty() ? options_.host : address_, options_.port, options_.timeout);
+  std::unique_ptr<net::TlsContext> tls;
+  if (options_.tls) {
+    auto opened = net::TlsContext::open(*options_.tls);
+    if (!opened) return failure(std::move(opened).problem().text);
+    tls = *std::move(opened);
+  }
+  auto socket = Socket::connect(address_.empty() ? options_.host : address_, options_.port,
+                                options_.timeout, {.tls = tls.get(), .name = options_.host});
   if (!socket) return failure(std::move(socket).problem().text);
   if (address_.empty() && !is_unix_path(options_.host)) address_ = socket->peer();
   if (!socket->send(request_text(options_, method, target, body))) return failure(sent_too_late);

@@ -12,6 +12,8 @@
 #include <string>
 #include <string_view>
 
+#include "net/tls.h"
+
 namespace sluice::calls {
 
 struct HttpAnswer {
@@ -31,7 +33,8 @@ class HttpClient {
   struct Options {
     std::string host;  // as calls::Socket::connect takes it
     uint16_t port = 0;
-    std::string token;  // shown as `Authorization: Bearer`; empty: none
+    std::optional<net::TlsClient> tls{};  // empty: plain
+    std::string token;                    // shown as `Authorization: Bearer`; empty: none
     std::chrono::milliseconds timeout{5000};
     size_t answer_bytes_max = size_t{64} << 20;  // of a body; more is an error
   };

@@ -1,14 +1,18 @@
-// A blocking connection of the terminal's clients, on TCP or a UNIX socket, with one deadline for
+// A blocking connection, on TCP or a UNIX socket, plain or with TLS, with one deadline for
 // everything but the lookup of the host's name. Owned by the thread that it blocks.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/result.h"
+#include "net/resolver.h"
 #include "net/stream.h"
+#include "net/tls.h"
 
 namespace sluice::calls {
 
@@ -17,14 +21,32 @@ inline bool is_unix_path(std::string_view host) {
   return host.starts_with('/');
 }
 
+// The address of a UNIX socket. A problem: the path is too long for one.
+base::Result<net::Address> unix_address(const std::string& path);
+
 class Socket {
  public:
   using Clock = std::chrono::steady_clock;
+  // What a connection has besides. All of it outlives the socket.
+  struct With {
+    net::TlsContext* tls = nullptr;  // null: plain
+    std::string name{};              // that the server's certificate must be for
+    int wake = -1;                   // a descriptor: once it can be read, nothing waits any more
+  };
 
   // Connects to the first address of `host` that answers. The deadline is `timeout` after the name
   // was found. A host that begins with `/` is the path of a UNIX socket, which has no port.
   static base::Result<Socket> connect(const std::string& host, uint16_t port,
-                                      std::chrono::milliseconds timeout);
+                                      std::chrono::milliseconds timeout, const With& with);
+  static base::Result<Socket> connect(const std::string& host, uint16_t port,
+                                      std::chrono::milliseconds timeout) {
+    return connect(host, port, timeout, With{});
+  }
+  // To the first of the addresses that answers; there is at least one. `shown`: their name in
+  // messages.
+  static base::Result<Socket> connect(std::span<const net::Address> addresses,
+                                      const std::string& shown, std::chrono::milliseconds timeout,
+                                      const With& with);
   Socket(Socket&& other) = default;
   Socket& operator=(Socket&&) = delete;
 
@@ -38,6 +60,13 @@ class Socket {
 
   // Appends the next bytes; waits for them.
   base::Done receive(std::string& to);
+  // The same until that time. `problem`: why it failed.
+  enum class Got : uint8_t { bytes, late, woken, ended, failed };
+  Got receive(std::string& to, Clock::time_point until, std::string& problem);
+  // Has the kernel find out within a minute or so that the peer is gone without a word.
+  void keep_alive();
+  // As net::Tls::alpn.
+  std::string_view alpn() const { return stream_.alpn(); }
   // Has the server closed its side?
   bool ended() const { return ended_; }
 
@@ -45,13 +74,15 @@ class Socket {
   std::string peer() const;
 
  private:
-  Socket(int fd, Clock::time_point deadline) : stream_(fd), deadline_(deadline) {}
-  static base::Result<Socket> connect_unix(const std::string& path,
-                                           std::chrono::milliseconds timeout);
-  int await(short events) const;
+  Socket(net::Stream stream, Clock::time_point deadline, int wake = -1)
+      : stream_(std::move(stream)), deadline_(deadline), wake_(wake) {}
+  base::Done shake_hands();
+  int await(short events, Clock::time_point until) const;
+  int await(short events) const { return await(events, deadline_); }
 
   net::Stream stream_;
   Clock::time_point deadline_;
+  int wake_ = -1;
   bool ended_ = false;
 };
 

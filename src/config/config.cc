@@ -94,7 +94,7 @@ server::Options Config::options() const {
     options.listeners.push_back(
         {listener.protocol ? server::Service(*listener.protocol) : server::Service::admin(),
          listener.address.host, listener.address.port, listener.timeouts, listener.unmatched,
-         listener.strict});
+         listener.strict, std::nullopt, listener.tls});
   options.workers = workers.value;
   options.connections_max = connections.value;
   options.drain = drain.value;
@@ -202,6 +202,14 @@ std::string print_config(const Config& config) {
   out += "policy:\n";
   for (const Policy& policy : config.policy) {
     const auto& [where, origin] = policy.files->path;
+    if (const base::Cloned<protocol::PolicyFiles> files = policy.files; files->sent() != nullptr) {
+      base::Cloned<protocol::PolicyFiles> copy = files;
+      out += line("  - " + std::string(describe(policy.protocol).policy->sent_key) + ": " +
+                      text_of(copy->sent()->sender(), {}),
+                  origin);
+      for (const auto& [text, from] : policy.files->options()) out += line("    " + text, from);
+      continue;
+    }
     std::error_code unknown;  // then the path stays as it is
     const auto path = std::filesystem::absolute(where, unknown);
     out += line("  - " + std::string(describe(policy.protocol).name) + ": " +

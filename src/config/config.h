@@ -27,6 +27,7 @@
 #include "config/table.h"
 #include "config/users.h"
 #include "log/log.h"
+#include "net/tls.h"
 #include "protocol/policy_files.h"
 #include "protocol/protocol.h"
 #include "protocol/settings.h"
@@ -43,7 +44,8 @@ struct Listener {
   Address address;
   net::Timeouts timeouts = {};
   request::Unmatched unmatched = {};
-  bool strict = false;  // request::Peer::strict
+  bool strict = false;                     // request::Peer::strict
+  std::optional<net::TlsServer> tls = {};  // empty: plain
 };
 
 // One entry of `policy`. If the list has no entries, and there are no native rules, the protocols

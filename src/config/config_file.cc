@@ -1,5 +1,6 @@
 // Reads a sluice.yaml into a Config.
 #include <algorithm>
+#include <utility>
 
 #include "base/hash.h"
 #include "base/units.h"
@@ -94,6 +95,12 @@ struct EntryPart {
   std::string_view option = {};  // an option of the format that is set
 
   const protocol::Description& description() const { return describe(protocol); }
+  // Has another key named it before? Notes that there is one.
+  bool is_named_twice(const Written& written) {
+    if (!std::exchange(named, true)) return false;
+    written.wrong("stands beside another key for the same policy", "take one of them out");
+    return true;
+  }
   bool has(std::string_view option_of_some) const {
     const auto& its = description().policy->options;
     return std::find(its.begin(), its.end(), option_of_some) != its.end();
@@ -143,10 +150,23 @@ void read_policy_entry(const Written& written, Config& config) {
   std::vector<Written> given;
   for (EntryPart& part : parts)
     table.push_back(own_setting(part.description().name, [&part](const Written& its) {
-      part.named = true;
+      if (part.is_named_twice(its)) return false;
       part.files->path = {its.reader->beside_file(its.text), its.origin};
       return true;
     }));
+  for (EntryPart& part : parts) {
+    const protocol::PolicyFormat& format = *part.description().policy;
+    if (format.sent_key.empty()) continue;
+    Entry sent = own_setting(format.sent_key, [&part, &format](const Written& its) {
+      if (part.is_named_twice(its)) return false;
+      part.files = base::Cloned<protocol::PolicyFiles>(format.sent());
+      part.files->path.origin = its.origin;
+      read_table(its, part.files->sent()->sender());
+      return true;
+    });
+    sent.is_single = false;
+    table.push_back(std::move(sent));
+  }
   for (const EntryPart& part : parts)
     for (const std::string_view option : part.description().policy->options) {
       if (std::any_of(table.begin(), table.end(),

@@ -48,9 +48,19 @@ live::Loaded PolicySource::first() {
   return loaded;
 }
 
+// The policy of that format that was there at the start, if it is sent; else null.
+protocol::SentPolicy* PolicySource::running(const protocol::PolicyFormat* format) {
+  for (Policy& policy : start_.policy)
+    if (policy.files->format() == format) return policy.files->sent();
+  return nullptr;
+}
+
 // Do the files of the last rules have the texts with this hash? Then no other file needs a look,
 // because the same sluice.yaml names the same files.
 bool PolicySource::are_texts_of(uint64_t hash) const {
+  // What was sent is no file.
+  for (const Policy& policy : start_.policy)
+    if (policy.files->sent() != nullptr) return false;
   std::vector<uint64_t> digests;
   for (const auto& path : files_) {
     if (!is_regular(path)) return false;
@@ -97,7 +107,11 @@ live::Loaded PolicySource::again(uint64_t hash) {
 
 void PolicySource::load(const Config& config, std::optional<uint64_t> unless,
                         live::Loaded& loaded) {
-  const auto files = config.policy_files();
+  PolicyList files = config.policy_files();
+  if (unless)
+    for (auto& file : files)
+      if (protocol::SentPolicy* const sent = file->sent())
+        sent->go_on_from(running(file->format()), config.file, loaded.diagnostics);
   const auto unusable = unless ? protocol::Unusable::error : protocol::Unusable::main_file;
   const PolicyTexts texts = read_texts(files, unusable, loaded.diagnostics);
   loaded.files = texts.paths;

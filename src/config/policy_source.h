@@ -36,6 +36,7 @@ class PolicySource {
  private:
   std::vector<std::string> files_of(const Config& config) const;
   bool are_texts_of(uint64_t hash) const;
+  protocol::SentPolicy* running(const protocol::PolicyFormat* format);
   void load(const Config& config, std::optional<uint64_t> unless, live::Loaded& loaded);
   void warn_of_changes(const Config& config, base::Diagnostics& diagnostics) const;
 

@@ -68,6 +68,20 @@ std::string few_connections(const net::FilesPlan& files, const Setting<uint64_t>
          " of them are kept for the server itself; raise the limit (ulimit -n)\n";
 }
 
+// Names the listeners that other machines reach without TLS and without a token.
+std::string open_listeners(const Config& config) {
+  std::string open;
+  for (const auto& [listener, origin] : config.listen) {
+    if (!listener.protocol || listener.tls || is_loopback(listener.address.host)) continue;
+    const protocol::Description& its = describe(*listener.protocol);
+    if (its.authenticates && !config.users.value.empty()) continue;
+    open += (open.empty() ? "" : ", ") + std::string(its.name) + " on " +
+            format_address(listener.address.host, listener.address.port);
+  }
+  if (open.empty()) return {};
+  return "sluice: other machines reach without TLS and without a token: " + open + '\n';
+}
+
 void announce(const Announcement& announcement, const server::Server& server,
               const std::string& location, const Config& config, CommandIo& io) {
   const std::vector<server::Bound>& bound = server.bound();
@@ -76,6 +90,7 @@ void announce(const Announcement& announcement, const server::Server& server,
     io.out << "sluice: " << b.service.name() << " listening on " << b.address << '\n';
   io.out << "sluice: counters in " << location << '\n'
          << few_connections(server.files(), config.connections);
+  io.out << open_listeners(config);
   for (const std::string& note : config.notes()) io.out << "sluice: " << note << '\n';
   const bool has_admin = std::any_of(bound.begin(), bound.end(), [](const server::Bound& b) {
     return b.service.kind == server::Service::Kind::admin;
@@ -403,6 +418,9 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
   options.on_stop = [stop_state] { notify_manager(stop_state); };
   if (!set_up_admin(config, options.admin, io)) return exit_failure;
   if (opened.metrics != nullptr) options.sources.push_back(opened.metrics);
+  for (const Policy& its : config.policy)
+    if (const protocol::SentPolicy* const sent = std::as_const(*its.files).sent())
+      options.feeds.push_back(sent->feed());
   if (file) options.reopen_log = [file] { file->reopen(); };
   server::Server server(std::move(options), std::move(policy), *opened.store, log);
   if (const auto problem = server.start()) {

@@ -320,6 +320,50 @@ Choice<request::Unmatched> unmatched_kind() {
           "what the protocol's original answers"};
 }
 
+namespace {
+
+Table tls_table(net::TlsServer& tls) {
+  using Client = net::TlsServer::Client;
+  const auto about = [](std::string_view help) { return About{.help = help}; };
+  return {
+      setting(
+          "certificate", tls.certificate, Path{},
+          about("a PEM file: the server's certificate, then those between it and its authority")),
+      setting("key", tls.key, Path{}, about("a PEM file: its key")),
+      setting("client_ca", tls.client_ca, Path{},
+              about("a PEM file: the authorities of clients' certificates")),
+      setting("system_ca", tls.with_system, Truth{},
+              about("those of the system are authorities of clients as well")),
+      setting("client", tls.client,
+              Choice<Client>{{{"ignore", Client::ignore},
+                              {"request", Client::request},
+                              {"require", Client::require}}},
+              about("is a client asked for a certificate, and must it have one? With `client_ca` "
+                    "it must, unless this says otherwise")),
+      setting("names", tls.names, ListOf{Text{}, "names: [app.example]", true},
+              about("a client's certificate must have one of these names, DNS or URI")),
+      setting("min_version", tls.only_1_3, Choice<bool>{{{"1.2", false}, {"1.3", true}}},
+              about("the least version of TLS"))};
+}
+
+bool check_tls(const Written& written, const GivenKeys& given, net::TlsServer& tls) {
+  using Client = net::TlsServer::Client;
+  if (tls.certificate.empty() || tls.key.empty())
+    return written.wrong("names no certificate, or no key",
+                         "write `tls: { certificate: FILE, key: FILE }`");
+  const bool has_authority = !tls.client_ca.empty() || tls.with_system;
+  if (has_authority && !given.contains("client")) tls.client = Client::require;
+  if (tls.client != Client::ignore && !has_authority)
+    return written.wrong("asks clients for certificates, and names no authority of them",
+                         "write `client_ca: FILE`");
+  if (tls.client == Client::ignore && (has_authority || !tls.names.empty()))
+    return written.wrong("says which clients may come, and asks them for no certificate",
+                         "write `client_ca: FILE` and `client: require`");
+  return true;
+}
+
+}  // namespace
+
 Table listener_table(Listener& listener, std::string& address) {
   const Length timeout{{base::bounds::timeout_us_min}, {base::bounds::timeout_us_max}};
   const auto changed = [](std::string_view help) {
@@ -359,7 +403,9 @@ Table listener_table(Listener& listener, std::string& address) {
           setting("unmatched", listener.unmatched, unmatched_kind(), unmatched),
           setting("strict", listener.strict, Truth{"write `strict: true`, or take it out"},
                   changed("of a protocol that takes it: odd requests are errors, as its page "
-                          "says"))};
+                          "says")),
+          section("tls", listener.tls, tls_table, changed("it speaks TLS; [how](security.md#tls)"),
+                  nullptr, check_tls)};
 }
 
 Table table_of(Config& config) {

@@ -89,9 +89,11 @@ std::optional<ConfiguredUser> read_user(const Written& written) {
   const size_t problems = written.diagnostics.size();
   const GivenKeys given = read_table(written, user_table(read));
   if (written.diagnostics.size() > problems) return std::nullopt;
+  const int proofs = (given.contains("sha256") ? 1 : 0) + (read.token_file.empty() ? 0 : 1) +
+                     (read.user.certificate.empty() ? 0 : 1);
   const char* const missing = read.user.name.empty() ? "has no name"
-                              : given.contains("sha256") != read.token_file.empty()
-                                  ? "has to have one of sha256 and token_file"
+                              : proofs != 1
+                                  ? "has to have one of sha256, token_file and certificate"
                               : !given.contains("rights") ? "has no rights"
                                                           : nullptr;
   if (missing == nullptr) return read;
@@ -118,12 +120,16 @@ Table user_table(ConfiguredUser& user) {
         return true;
       },
       {.help = "of the token, as `sluice token NAME` prints it", .required = true},
-      [&user] { return user.token_file.empty() ? "\"not shown\"" : ""; });
+      [&user] {
+        return user.token_file.empty() && user.user.certificate.empty() ? "\"not shown\"" : "";
+      });
   digest.values = "64 hexadecimal digits";
   return {
       setting("name", user.user.name, UserName{}, {.help = "who it is, in logs and shares"}),
       std::move(digest),
       setting("token_file", user.token_file, Path{}, {.help = "or a file that holds the token"}),
+      setting("certificate", user.user.certificate, Text{},
+              {.help = "or the name in the [certificates](security.md#tls) of its clients"}),
       setting("rights", user.user.rights, RightsKind{}, {.help = "what it may do"})};
 }
 
@@ -181,20 +187,25 @@ MadeUsers make_users(const ConfiguredUsers& users, base::Diagnostics& diagnostic
     tokens.push_back(access::digest_of(*text));
   }
   std::vector<access::User> all;
-  std::map<access::Digest, std::string> names;
+  std::map<access::Digest, std::string> names, certificates;
   for (const ConfiguredUser& one : users.value) {
     access::User user = one.user;
     if (!one.token_file.empty()) {
       const auto at = std::find(files.begin(), files.end(), one.token_file);
       user.token_digest = tokens[static_cast<size_t>(at - files.begin())];
     }
-    const auto [at, is_new] = names.emplace(user.token_digest, user.name);
+    const bool has_token = user.certificate.empty();
+    const auto [at, is_new] =
+        has_token ? names.emplace(user.token_digest, user.name)
+                  : certificates.emplace(access::digest_of(user.certificate), user.name);
     if (!is_new) {
       place = {};
       place.subject = "users";
       complain(place,
-               "`" + at->second + "` and `" + user.name + "` have one token (" + users.origin + ")",
-               "make one for each with `sluice token NAME`", diagnostics);
+               "`" + at->second + "` and `" + user.name + "` have one " +
+                   (has_token ? "token" : "certificate") + " (" + users.origin + ")",
+               has_token ? "make one for each with `sluice token NAME`" : "take one of them out",
+               diagnostics);
       return {};
     }
     all.push_back(std::move(user));

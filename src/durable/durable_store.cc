@@ -284,17 +284,28 @@ bool DurableStore::is_behind() const {
 }
 
 base::Done DurableStore::backup(const std::string& target) {
-  constexpr int64_t most_us = 10'000'000;
+  constexpr int64_t most_us = 10'000'000, most_failing_us = 1'000'000;
   const int64_t began_us = now_us();
-  // With `always` nothing is answered that is not committed.
-  if (options_.durability == Durability::interval) {
+  const uint64_t last = table_->changes().last();
+  const bool is_interval = options_.durability == Durability::interval;
+  // With `always` nothing is answered that is not committed, unless the disk fails: then some rules
+  // are served from memory.
+  if (is_interval || failing_.load()) {
     {
       const std::lock_guard lock(loading_mutex_);
       commits_now_ = true;
     }
     rests_.notify_all();
-    while (!failing_.load() && committed_since_us_.load() < began_us) {
-      if (now_us() - began_us > most_us)
+    const auto is_committed = [&] {
+      return is_interval ? committed_since_us_.load() >= began_us : durable_seq_.load() >= last;
+    };
+    while (failing_.load() || !is_committed()) {
+      const int64_t waited_us = now_us() - began_us;
+      if (failing_.load() && waited_us > most_failing_us)
+        return base::Problem{options_.path +
+                             ": the disk cannot be written at the moment, so what was answered "
+                             "before is not committed and there is no copy; the log says why"};
+      if (waited_us > most_us)
         return base::Problem{options_.path +
                              ": what was answered before is not committed after 10 s, so there is "
                              "no copy; try again when the disk is less busy"};

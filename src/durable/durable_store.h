@@ -104,7 +104,7 @@ class DurableStore final : public store::Store,
   void collect(metrics::Page& page) const override;
 
   // A copy on which a server can be started (disk::Journal::backup), of what was answered before
-  // the call; while the disk fails, of what is committed. Blocks, for seconds at most; any thread.
+  // the call. A problem: that cannot be committed. Blocks, for seconds at most; any thread.
   base::Done backup(const std::string& target);
   // The texts that are stored beside the counters; null: the journal has no place for them. Lives
   // as long as the store.

@@ -66,6 +66,10 @@ Served Engine::serve(Batch& batch, protocol::Protocol protocol, request::Session
   batch.first = batch.next = 0;
   batch.settled = 0;
   batch.now = batch.since = decider_.now();
+  if (decider_.rules().asks_certificate() && protocol::describe(protocol).takes_certificate)
+      [[unlikely]]
+    batch.requests.add_to_each(
+        {policy::certificate_entry, sink == nullptr ? std::string_view() : sink->certificate()});
   if (decider_.log().should_log(spdlog::level::debug))
     batch.began = std::chrono::steady_clock::now();
   const Served served = answer_batch(batch, out);

@@ -47,6 +47,8 @@ class ReplySink : public BatchOwner {
   virtual bool has_unsent() const { return false; }
   // Is it about to go? Then no list is made for it.
   virtual bool is_leaving() const { return false; }
+  // The name in the certificate that the client has shown; empty: none.
+  virtual std::string_view certificate() const { return {}; }
   // All of its lists have their replies.
   virtual void on_lists_done() {}
 

@@ -43,9 +43,10 @@ enum class Closed : uint8_t {
   request_memory,
   send_timeout,
   send_memory,
-  idle_timeout
+  idle_timeout,
+  handshakes,  // of TLS: the oldest one of too many
 };
-inline constexpr size_t closed_count = 5;
+inline constexpr size_t closed_count = 6;
 
 // Bounds of the latency histogram, in ns.
 inline constexpr std::array<uint64_t, 18> latency_bounds_ns{

@@ -253,6 +253,9 @@ TEST(CarryList, DetectsInvalidCells) {
     EXPECT_EQ(read.limit, limit);
     EXPECT_LT(cells[1].fresh_at_us, INT64_MIN / 4);
   }
+  // A quota of 0 denies all, and counts.
+  EXPECT_TRUE(left_out::fits(rule, {cells, count_of({Algorithm::aligned_window, 0, {hour}})}));
+  EXPECT_FALSE(left_out::fits(rule, {cells, count_of({Algorithm::fixed_window, 0, {hour}})}));
   const auto breaks = [&](auto&& change) {
     const size_t count = count_of({Algorithm::token_bucket, 3, {hour}, 7});
     EXPECT_EQ(count, 4u);

@@ -159,7 +159,8 @@ inline bool next(std::span<const State>& cells, LeftOut& one) {
   if (is_bucket) limit.burst = limit.quota;
   if (second && cells.size() > 1 && cells[1].fresh_at_us == INT64_MIN) limit.burst = cells[1].units;
   const auto is_count = [](int64_t n) { return n >= 1 && n <= base::bounds::quota_max; };
-  if (!is_count(limit.quota) || (is_bucket && !is_count(limit.burst)) ||
+  const bool denies_all = limit.algorithm == Algorithm::aligned_window && limit.quota == 0;
+  if ((!is_count(limit.quota) && !denies_all) || (is_bucket && !is_count(limit.burst)) ||
       is_fixed_bucket == (limit.window.us > 0) || second != (head_cells(limit) == 2))
     return false;
   const size_t head = head_cells(limit), state = packed >> count_shift & count_bits;

@@ -90,9 +90,10 @@ class Reloader {
 
   // Says what could not be had.
   std::optional<std::string> start();
-  // Reads the policy again now, changed or not, and says what came of it. Returns the number that
-  // `readings` answers. by: as Change::by.
-  uint64_t request(const std::string& by);
+  // Reads the policy again now, changed or not, and says what came of it; `tells` false: the caller
+  // says by itself why it was refused. Returns the number that `readings` answers. by: as
+  // Change::by.
+  uint64_t request(const std::string& by, bool tells = true);
   const ReloadHistory& history() const { return history_; }
   // Waits for a reading that is under way. False: it does not end in time, because the disk of a
   // file does not answer. The destructor waits for it.
@@ -132,7 +133,8 @@ class Reloader {
   int wake_fd_ = -1;
   std::atomic<uint64_t> requests_{0};
   std::mutex by_mutex_;
-  std::string by_;  // who asked last
+  std::string by_;           // who asked last
+  bool asker_tells_ = false;  // and says what was refused
   std::atomic<bool> asked_{false}, stopping_{false};
   ReloadHistory history_;
   std::promise<void> ended_;  // of the thread

@@ -59,8 +59,9 @@ void Poller::forget_events(const Watcher& watcher) {
 
 void Poller::remove(SocketOwner& client) {
   forget_events(client);
-  if (std::exchange(client.queued_, false))
-    std::replace(again_.begin(), again_.end(), &client, static_cast<SocketOwner*>(nullptr));
+  if (!std::exchange(client.queued_, false)) return;
+  for (auto* const queue : {&again_, &slow_})
+    std::replace(queue->begin(), queue->end(), &client, static_cast<SocketOwner*>(nullptr));
 }
 
 void Poller::again(SocketOwner& client) {
@@ -69,8 +70,14 @@ void Poller::again(SocketOwner& client) {
   take_turns_later();
 }
 
+void Poller::after_others(SocketOwner& client) {
+  if (std::exchange(client.queued_, true)) return;
+  slow_.push_back(&client);
+  take_turns_later();
+}
+
 void Poller::take_turns_later() {
-  if (again_.empty() || std::exchange(posted_, true)) return;
+  if ((again_.empty() && slow_.empty()) || std::exchange(posted_, true)) return;
   asio::post(epoll_.get_executor(), [this] {
     posted_ = false;
     take_turns();
@@ -88,6 +95,18 @@ void Poller::take_turns() {
     next->on_turn();
     if (work_ >= work_max && epoll_.is_open()) turn();
   }
+  take_slow_turn();
+}
+
+// One a round: between two rounds the loop looks for sockets that are ready.
+void Poller::take_slow_turn() {
+  if (slow_.empty() || (!again_.empty() && ++busy_rounds_ < busy_rounds_max)) return;
+  busy_rounds_ = 0;
+  SocketOwner* const next = slow_.front();
+  slow_.pop_front();
+  if (next == nullptr) return;
+  next->queued_ = false;
+  next->on_turn();
 }
 
 void Poller::unwatch(Watcher& watcher) {

@@ -48,6 +48,9 @@ class Poller final : public Loop {
   // that are ready by then. So a client with a single request waits for one turn of another client,
   // not for a turn of each.
   void again(SocketOwner& client);
+  // The same, but after all that wait for a turn, and one a round: for work that takes long, as a
+  // handshake of TLS.
+  void after_others(SocketOwner& client);
   // Is a turn under way, after which turn_ended is called?
   bool is_in_turn() const { return in_turn_; }
   // Do other sockets or clients wait to be served?
@@ -64,6 +67,7 @@ class Poller final : public Loop {
   void turns();
   size_t turn();
   void take_turns();
+  void take_slow_turn();
   void take_turns_later();
   void forget_events(const Watcher& watcher);
 
@@ -75,6 +79,8 @@ class Poller final : public Loop {
   // While a turn serves at least crowd_min sockets, the next follows at once, at most so often.
   static constexpr size_t crowd_min = 4;
   static constexpr size_t crowded_turns_max = 8;
+  // With so many rounds in which others always wait, one that waits after them has its turn.
+  static constexpr size_t busy_rounds_max = 16;
   // The number of requests decided in turns of clients before sockets are polled again.
   static constexpr size_t work_max = 64;
 
@@ -82,6 +88,8 @@ class Poller final : public Loop {
   std::array<epoll_event, events_max> events_;
   size_t at_ = 0, count_ = 0;       // events_[at_, count_) are not served yet
   std::deque<SocketOwner*> again_;  // in the order of their turns; null: it was removed
+  std::deque<SocketOwner*> slow_;   // the same of those after all others
+  size_t busy_rounds_ = 0;          // without a turn of these
   size_t work_ = 0;                 // requests since sockets were polled
   bool posted_ = false, in_turn_ = false;
   const std::function<void()> turn_ended_;

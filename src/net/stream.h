@@ -48,6 +48,8 @@ class Stream final {
   int fd() const { return fd_; }
   bool is_tls() const { return tls_ != nullptr; }
 
+  // As Tls::shake_hands; plain: 1.
+  ssize_t shake_hands() { return tls_ != nullptr ? tls_->shake_hands() : 1; }
   // `room` must not be 0.
   ssize_t read(char* to, size_t room) {
     if (tls_ != nullptr) [[unlikely]]
@@ -88,6 +90,10 @@ class Stream final {
   ssize_t discard(char* to, size_t room) { return receive(to, room); }
   // Closes at once, without notify_end; bytes that the socket has not sent may be lost.
   void close();
+
+  // As Tls::alpn and Tls::peer_name.
+  std::string_view alpn() const { return tls_ != nullptr ? tls_->alpn() : std::string_view(); }
+  std::string peer_name() const { return tls_ != nullptr ? tls_->peer_name() : std::string(); }
 
   TlsFault fault() const { return tls_ != nullptr ? tls_->fault() : TlsFault::none; }
   // The text for people for an errno of a call.

@@ -1,9 +1,13 @@
 #include "net/tls.h"
 
+#include <arpa/inet.h>
 #include <openssl/bio.h>
+#include <openssl/crypto.h>
 #include <openssl/err.h>
+#include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509_vfy.h>
+#include <openssl/x509v3.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -11,10 +15,15 @@
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
+#include <ctime>
+#include <fstream>
+#include <optional>
 #include <system_error>
 #include <utility>
 
 #include "base/check.h"
+#include "base/hash.h"
+#include "base/printable.h"
 
 namespace sluice::net {
 
@@ -53,22 +62,179 @@ bool trust_usual(SSL_CTX* context) {
   return true;
 }
 
+// The text of the first error that says more than that a file is no PEM.
+std::string reason() {
+  const unsigned long code = ERR_peek_error();
+  const char* const text = ERR_reason_error_string(code);
+  std::string told =
+      ERR_SYSTEM_ERROR(code) ? std::generic_category().message(ERR_GET_REASON(code))
+      : ERR_GET_LIB(code) == ERR_LIB_PEM && ERR_GET_REASON(code) == PEM_R_NO_START_LINE
+          ? "there is none in PEM in it"
+      : text != nullptr ? text
+                        : "an unknown error of OpenSSL";
+  ERR_clear_error();
+  return told;
+}
+
+// Each returns what is wrong.
+std::optional<std::string> use_pair(SSL_CTX* context, const std::string& certificate,
+                                    const std::string& key) {
+  ERR_clear_error();
+  if (SSL_CTX_use_certificate_chain_file(context, certificate.c_str()) != 1)
+    return "the certificate " + certificate + " cannot be used: " + reason();
+  // A key behind a passphrase is refused, where OpenSSL would ask the terminal.
+  SSL_CTX_set_default_passwd_cb(context, [](char*, int, int, void*) { return 0; });
+  if (SSL_CTX_use_PrivateKey_file(context, key.c_str(), SSL_FILETYPE_PEM) != 1)
+    return "the key " + key + " cannot be used: " + reason();
+  if (SSL_CTX_check_private_key(context) != 1) {
+    ERR_clear_error();
+    return "the key " + key + " is not that of the certificate " + certificate;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> use_authority(SSL_CTX* context, const std::string& file) {
+  ERR_clear_error();
+  if (file.empty() || SSL_CTX_load_verify_file(context, file.c_str()) == 1) return std::nullopt;
+  return "the authorities in " + file + " cannot be used: " + reason();
+}
+
+constexpr size_t files_bytes_max = size_t{4} << 20;
+constexpr size_t names_shown_max = 8;
+
+std::string text_of(const ASN1_STRING* text) {
+  return {reinterpret_cast<const char*>(ASN1_STRING_get0_data(text)),
+          static_cast<size_t>(ASN1_STRING_length(text))};
+}
+
+// Calls visit(type, name) for the DNS names, URIs and addresses of the certificate.
+template <class Visit>
+void each_name(const X509* certificate, Visit&& visit) {
+  auto* const all = static_cast<GENERAL_NAMES*>(
+      X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr));
+  for (int i = 0; i < sk_GENERAL_NAME_num(all); ++i) {
+    const GENERAL_NAME* const one = sk_GENERAL_NAME_value(all, i);
+    if (one->type == GEN_DNS || one->type == GEN_URI) {
+      visit(one->type, text_of(one->d.ia5));
+    } else if (one->type == GEN_IPADD) {
+      const std::string bytes = text_of(one->d.iPAddress);
+      char text[INET6_ADDRSTRLEN] = "";
+      if (bytes.size() == 4 || bytes.size() == 16)
+        ::inet_ntop(bytes.size() == 4 ? AF_INET : AF_INET6, bytes.data(), text, sizeof text);
+      visit(one->type, std::string(text));
+    }
+  }
+  GENERAL_NAMES_free(all);
+}
+
+std::string common_name(const X509_NAME* name) {
+  const int at = X509_NAME_get_index_by_NID(name, NID_commonName, -1);
+  if (at < 0) return {};
+  return text_of(X509_NAME_ENTRY_get_data(X509_NAME_get_entry(name, at)));
+}
+
+// "it is for a.example, b.example, and by Some Authority"
+std::string description_of(const X509* certificate) {
+  if (certificate == nullptr) return {};
+  std::string names;
+  size_t count = 0;
+  each_name(certificate, [&](int, const std::string& name) {
+    if (++count <= names_shown_max) names += (names.empty() ? "" : ", ") + name;
+  });
+  if (count > names_shown_max) names += ", ...";
+  if (names.empty()) names = common_name(X509_get_subject_name(certificate));
+  return "it is for " + base::printable(names) + ", and by " +
+         base::printable(common_name(X509_get_issuer_name(certificate)));
+}
+
+// Is it one of the certificate's URIs, or does it fit one of its DNS names?
+bool has_name(X509* certificate, const std::string& name) {
+  bool found = false;
+  each_name(certificate, [&](int type, const std::string& its) {
+    found = found || (type == GEN_URI && its == name);
+  });
+  return found || X509_check_host(certificate, name.c_str(), name.size(), 0, nullptr) == 1;
+}
+
 int clamp(size_t size) {
   return static_cast<int>(std::min<size_t>(size, INT_MAX));
 }
 
 }  // namespace
 
-base::Result<std::unique_ptr<TlsContext>> TlsContext::open() {
-  SSL_CTX* const context = SSL_CTX_new(TLS_client_method());
-  if (context == nullptr || SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) != 1 ||
-      !trust_usual(context)) {
+struct TlsContext::Rules {
+  std::vector<std::string> names;
+  std::string_view alpn;
+
+  // Attaches them to the context, which frees them: sessions may live longer than a TlsContext.
+  static Rules* attach(SSL_CTX* context, Rules rules) {
+    static const int index = SSL_CTX_get_ex_new_index(
+        0, nullptr, nullptr, nullptr, [](void*, void* its, CRYPTO_EX_DATA*, int, long, void*) {
+          delete static_cast<Rules*>(its);
+        });
+    auto* const made = new Rules(std::move(rules));
+    SLUICE_CHECK(SSL_CTX_set_ex_data(context, index, made) == 1);
+    return made;
+  }
+};
+
+base::Result<std::unique_ptr<TlsContext>> TlsContext::open(const TlsClient& client) {
+  SSL_CTX* const made = SSL_CTX_new(TLS_client_method());
+  if (made == nullptr || SSL_CTX_set_min_proto_version(made, TLS1_2_VERSION) != 1 ||
+      !trust_usual(made)) {
     base::Problem problem{last_error()};
-    SSL_CTX_free(context);
+    SSL_CTX_free(made);
     return problem;
   }
-  SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
-  return std::unique_ptr<TlsContext>(new TlsContext(context));
+  std::unique_ptr<TlsContext> context(new TlsContext(made));
+  context->any_name_ = client.any_name;
+  if (auto wrong = use_authority(made, client.authority)) return base::Problem{*std::move(wrong)};
+  if (!client.certificate.empty() || !client.key.empty())
+    if (auto wrong = use_pair(made, client.certificate, client.key))
+      return base::Problem{*std::move(wrong)};
+  if (client.only_http2)
+    SSL_CTX_set_alpn_protos(made, reinterpret_cast<const unsigned char*>("\x02h2"), 3);
+  SSL_CTX_set_verify(made, SSL_VERIFY_PEER, nullptr);
+  SSL_CTX_set_cert_verify_callback(made, verify, Rules::attach(made, {}));
+  return context;
+}
+
+base::Result<std::unique_ptr<TlsContext>> TlsContext::open(const TlsServer& server,
+                                                           std::string_view alpn) {
+  SSL_CTX* const made = SSL_CTX_new(TLS_server_method());
+  const int least = server.only_1_3 ? TLS1_3_VERSION : TLS1_2_VERSION;
+  if (made == nullptr || SSL_CTX_set_min_proto_version(made, least) != 1) {
+    base::Problem problem{last_error()};
+    SSL_CTX_free(made);
+    return problem;
+  }
+  std::unique_ptr<TlsContext> context(new TlsContext(made));
+  Rules* const rules = Rules::attach(made, {server.names, alpn});
+  if (auto wrong = use_pair(made, server.certificate, server.key))
+    return base::Problem{*std::move(wrong)};
+  // Each side resumes by tickets, which need no memory here; they are of this context alone, so
+  // that a client whose authority has gone is verified anew.
+  SSL_CTX_set_session_cache_mode(made, SSL_SESS_CACHE_OFF);
+  SSL_CTX_set_num_tickets(made, 1);
+  SSL_CTX_set_options(made, SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_NO_COMPRESSION);
+  if (!alpn.empty()) SSL_CTX_set_alpn_select_cb(made, choose, rules);
+  if (server.client == TlsServer::Client::ignore) return context;
+  if (server.with_system && !trust_usual(made)) return base::Problem{last_error()};
+  if (auto wrong = use_authority(made, server.client_ca)) return base::Problem{*std::move(wrong)};
+  // Clients may choose by them which certificate they show.
+  if (STACK_OF(X509_NAME)* const names =
+          server.client_ca.empty() ? nullptr : SSL_load_client_CA_file(server.client_ca.c_str()))
+    SSL_CTX_set_client_CA_list(made, names);
+  constexpr unsigned char name[] = "sluice";
+  SSL_CTX_set_session_id_context(made, name, sizeof name - 1);
+  SSL_CTX_set_verify(
+      made,
+      SSL_VERIFY_PEER |
+          (server.client == TlsServer::Client::require ? SSL_VERIFY_FAIL_IF_NO_PEER_CERT : 0),
+      nullptr);
+  SSL_CTX_set_cert_verify_callback(made, verify, rules);
+  ERR_clear_error();
+  return context;
 }
 
 std::unique_ptr<TlsContext> TlsContext::accepting(ssl_ctx_st* context) {
@@ -78,6 +244,103 @@ std::unique_ptr<TlsContext> TlsContext::accepting(ssl_ctx_st* context) {
 
 TlsContext::~TlsContext() {
   SSL_CTX_free(context_);
+}
+
+int64_t TlsContext::expires() const {
+  const X509* const own = SSL_CTX_get0_certificate(context_);
+  tm parts{};
+  if (own == nullptr || ASN1_TIME_to_tm(X509_get0_notAfter(own), &parts) != 1) return 0;
+  return ::timegm(&parts);
+}
+
+// As OpenSSL's own, but of what is not accepted the names and the issuer are kept for the message,
+// and of a client's the names are compared with those that may come.
+int TlsContext::verify(x509_store_ctx_st* chain, void* rules) {
+  const auto* const ssl = static_cast<const SSL*>(
+      X509_STORE_CTX_get_ex_data(chain, SSL_get_ex_data_X509_STORE_CTX_idx()));
+  X509* const shown = X509_STORE_CTX_get0_cert(chain);
+  bool is_good = X509_verify_cert(chain) == 1;
+  const auto& names = static_cast<const Rules*>(rules)->names;
+  if (is_good && !names.empty() &&
+      std::ranges::none_of(names, [&](const std::string& name) { return has_name(shown, name); })) {
+    X509_STORE_CTX_set_error(chain, X509_V_ERR_HOSTNAME_MISMATCH);
+    is_good = false;
+  }
+  if (!is_good) static_cast<Tls*>(BIO_get_data(SSL_get_rbio(ssl)))->shown_ = description_of(shown);
+  return is_good ? 1 : 0;
+}
+
+int TlsContext::choose(ssl_st*, const unsigned char** out, unsigned char* out_size,
+                       const unsigned char* in, unsigned in_size, void* rules) {
+  const std::string_view own = static_cast<const Rules*>(rules)->alpn;
+  unsigned char* chosen = nullptr;
+  const int found =
+      SSL_select_next_proto(&chosen, out_size, reinterpret_cast<const unsigned char*>(own.data()),
+                            static_cast<unsigned>(own.size()), in, in_size);
+  *out = chosen;
+  return found == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_NOACK;
+}
+
+base::Result<std::shared_ptr<ListenerTls>> ListenerTls::open(TlsServer server,
+                                                             std::string_view alpn) {
+  std::shared_ptr<ListenerTls> made(new ListenerTls(std::move(server), alpn));
+  made->digest_ = made->digest_of_files();
+  auto context = TlsContext::open(made->server_, alpn);
+  if (!context) return std::move(context).problem();
+  made->context_ = *std::move(context);
+  return made;
+}
+
+std::shared_ptr<TlsContext> ListenerTls::context() const {
+  const std::lock_guard lock(mutex_);
+  return context_;
+}
+
+std::string ListenerTls::problem() const {
+  const std::lock_guard lock(mutex_);
+  return problem_;
+}
+
+uint64_t ListenerTls::digest_of_files() const {
+  std::string all;
+  for (const std::string& path : {server_.certificate, server_.key, server_.client_ca}) {
+    std::ifstream file(path, std::ios::binary);
+    char part[16384];
+    for (size_t left = files_bytes_max; left > 0 && file;) {
+      file.read(part, sizeof part);
+      const auto got = static_cast<size_t>(file.gcount());
+      all.append(part, got);
+      left -= std::min(left, got);
+    }
+    all += '\0';
+  }
+  const uint64_t digest = base::digest(all);
+  OPENSSL_cleanse(all.data(), all.size());
+  return digest;
+}
+
+ListenerTls::Look ListenerTls::look() {
+  const uint64_t digest = digest_of_files();
+  if (digest == digest_) {
+    const std::lock_guard lock(mutex_);
+    problem_.clear();  // the files are again as they were
+    return Look::same;
+  }
+  auto context = TlsContext::open(server_, alpn_);
+  // They may have changed between the two readings.
+  const bool is_whole = digest == digest_of_files();
+  if (!context || !is_whole) {
+    const bool is_known = std::exchange(doubtful_, digest) == digest;
+    const std::lock_guard lock(mutex_);
+    if (!is_known || context || problem_ == context.problem().text) return Look::same;
+    problem_ = context.problem().text;
+    return Look::refused;
+  }
+  digest_ = digest;
+  const std::lock_guard lock(mutex_);
+  context_ = *std::move(context);
+  problem_.clear();
+  return Look::exchanged;
 }
 
 // A BIO of our own, because OpenSSL's BIO for sockets writes without MSG_NOSIGNAL, and
@@ -146,8 +409,13 @@ Tls::Tls(TlsContext& context, int fd) : Tls(context, fd, std::string(), false) {
 Tls::Tls(TlsContext& context, int fd, const std::string& host) : Tls(context, fd, host, true) {
   X509_VERIFY_PARAM* const param = SSL_get0_param(ssl_);
   // The certificate must be for this address, or else for this name.
-  if (X509_VERIFY_PARAM_set1_ip_asc(param, host.c_str()) != 1) {
-    SSL_set1_host(ssl_, host.c_str());
+  in6_addr address;
+  const bool is_address = ::inet_pton(AF_INET, host.c_str(), &address) == 1 ||
+                          ::inet_pton(AF_INET6, host.c_str(), &address) == 1;
+  if (is_address) {
+    if (!context.any_name_) X509_VERIFY_PARAM_set1_ip_asc(param, host.c_str());
+  } else {
+    if (!context.any_name_) SSL_set1_host(ssl_, host.c_str());
     // Called directly, because OpenSSL's macro has a C cast.
     SSL_ctrl(ssl_, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name,
              const_cast<char*>(host.c_str()));
@@ -183,7 +451,8 @@ ssize_t Tls::fail(int what, int system_error) {
   const long verified = SSL_get_verify_result(ssl_);
   if (verified == X509_V_ERR_HOSTNAME_MISMATCH || verified == X509_V_ERR_IP_ADDRESS_MISMATCH) {
     fault_ = TlsFault::wrong_host;
-    problem_ = "its certificate is not for " + host_;
+    problem_ = host_.empty() ? "its certificate has none of the names that may come"
+                             : "its certificate is not for " + host_;
   } else if (verified != X509_V_OK) {
     fault_ = TlsFault::untrusted;
     problem_ =
@@ -199,9 +468,20 @@ ssize_t Tls::fail(int what, int system_error) {
   } else {
     problem_ = "TLS: " + last_error();
   }
+  if (!shown_.empty()) problem_ += " (" + shown_ + ')';
   ERR_clear_error();
   errno = failed_;
   return -1;
+}
+
+ssize_t Tls::shake_hands() {
+  if (failed_ != 0) {
+    errno = failed_;
+    return -1;
+  }
+  ERR_clear_error();
+  errno = 0;
+  return result_of(SSL_do_handshake(ssl_), write_wants_read_, SSL_ERROR_WANT_READ);
 }
 
 ssize_t Tls::read(char* to, size_t room) {
@@ -227,6 +507,24 @@ ssize_t Tls::write(std::string_view text) {
 
 bool Tls::is_handshaking() const {
   return failed_ == 0 && SSL_is_init_finished(ssl_) == 0;
+}
+
+std::string_view Tls::alpn() const {
+  const unsigned char* name = nullptr;
+  unsigned size = 0;
+  SSL_get0_alpn_selected(ssl_, &name, &size);
+  return {reinterpret_cast<const char*>(name), size};
+}
+
+std::string Tls::peer_name() const {
+  const X509* const its = failed_ == 0 ? SSL_get0_peer_certificate(ssl_) : nullptr;
+  if (its == nullptr || is_handshaking()) return {};
+  std::string uri, dns;
+  each_name(its, [&](int type, const std::string& name) {
+    if (type == GEN_URI && uri.empty()) uri = name;
+    if (type == GEN_DNS && dns.empty()) dns = name;
+  });
+  return !uri.empty() ? uri : !dns.empty() ? dns : common_name(X509_get_subject_name(its));
 }
 
 size_t Tls::pending() const {

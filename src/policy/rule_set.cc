@@ -542,6 +542,9 @@ RuleSet::RuleSet(std::span<const Dialect* const> dialects) {
 void RuleSet::add(const Dialect& dialect, Rule rule) {
   rule.number = size_++;
   rule.id = rule_id(dialect.name, dialect.rule_name(rule), rule.actor);
+  const auto is_certificate = [](std::string_view key) { return key == certificate_entry; };
+  asks_certificate_ = asks_certificate_ || std::ranges::any_of(rule.actor, is_certificate) ||
+                      std::ranges::any_of(rule.conditions, is_certificate, &Condition::key);
   for (const Condition& condition : rule.conditions)
     if (condition.pattern.regex() != nullptr) regexes_.push_back(condition.pattern);
   auto list = std::find_if(lists_.begin(), lists_.end(),

@@ -74,6 +74,11 @@ struct Asked {
   const Overrides* overrides = nullptr;
 };
 
+// The entry of requests with the name in the certificate that the client has shown; without one
+// its value is empty. Only where native rules name it, and of protocols without rules of their own
+// kind (protocol::Description::takes_certificate).
+inline constexpr std::string_view certificate_entry = "tls.name";
+
 // One pair of a rule's pattern: the entry `key` must fit `pattern`.
 struct Condition {
   std::string key;
@@ -326,6 +331,8 @@ class RuleSet {
   // The dialect's finder; null: it has none.
   const Finder* finder(const Dialect* dialect) const;
   std::span<const Rule> native_rules() const { return lists_.front().rules(); }
+  // Does a native rule ask for the name in the client's certificate?
+  bool asks_certificate() const { return asks_certificate_; }
   size_t size() const { return size_; }
   // The number of all rules that people wrote (Dialect::written).
   size_t written() const;
@@ -367,7 +374,7 @@ class RuleSet {
   std::vector<DialectRules> lists_;
   std::vector<Pattern> regexes_;  // the regular expressions of all rules
   uint32_t size_ = 0;
-  bool has_finder_ = false;
+  bool has_finder_ = false, asks_certificate_ = false;
   std::unique_ptr<std::atomic<uint64_t>> too_costly_ = std::make_unique<std::atomic<uint64_t>>();
 };
 

@@ -4,10 +4,14 @@
 // their own; main thread, and the thread that reloads.
 #pragma once
 
+#include <spdlog/logger.h>
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,8 +21,13 @@
 #include "base/diagnostic.h"
 #include "base/setting.h"
 #include "base/time.h"
+#include "metrics/page.h"
 #include "policy/rule_set.h"
 #include "request/space.h"
+
+namespace sluice::config {
+struct Entry;
+}
 
 namespace sluice::protocol {
 
@@ -45,6 +54,34 @@ class PolicyTexts {
   bool complete = true;                   // all files could be read
 };
 
+// A policy that another server sends, at any time, in place of files. It has a thread of its own.
+class PolicyFeed : public metrics::Source {
+ public:
+  // For people and for programs: from whom the policy comes, and what came of it. Times are those
+  // of the system's clock; none: never.
+  struct State {
+    std::string from, node;  // the other server, and the name under which this one asks
+    bool is_connected = false;
+    std::string problem;  // why it is not; empty: it is, or was not tried
+    std::string version;  // of what is in force, in the sender's words
+    std::string refusal;  // the answer to what was refused last
+    uint64_t taken = 0, refused = 0;
+    std::optional<std::chrono::system_clock::time_point> taken_at{}, refused_at{};
+  };
+
+  // Reads the whole policy again, with what has arrived. Nothing: it is live; else why it is not,
+  // or that the server stops.
+  using Apply = std::function<std::optional<std::string>()>;
+
+  // Once, after the server has begun to serve.
+  virtual void start(Apply apply, std::shared_ptr<spdlog::logger> log) = 0;
+  // Ends the thread. `apply` is not called any more.
+  virtual void stop() = 0;
+  virtual State state() const = 0;
+};
+
+class SentPolicy;
+
 // One configured policy: the place of its files, and how they are read.
 class PolicyFiles {
  public:
@@ -62,6 +99,10 @@ class PolicyFiles {
   // The options as lines of YAML ("key: value"), each with its origin.
   virtual std::vector<std::pair<std::string, std::string>> options() const { return {}; }
 
+  // Null: it lies in files.
+  virtual SentPolicy* sent() { return nullptr; }
+  const SentPolicy* sent() const { return const_cast<PolicyFiles*>(this)->sent(); }
+
   // Reads the files. Never null; files that cannot be read are reported.
   virtual std::unique_ptr<PolicyTexts> read(Unusable unusable,
                                             base::Diagnostics& diagnostics) const = 0;
@@ -71,6 +112,23 @@ class PolicyFiles {
  protected:
   PolicyFiles(const PolicyFiles&) = default;
   PolicyFiles& operator=(const PolicyFiles&) = default;
+};
+
+// A policy that is sent.
+class SentPolicy : public PolicyFiles {
+ public:
+  SentPolicy* sent() final { return this; }
+  // By whom, as settings that are bound to the values of this object (config/table.h).
+  virtual std::vector<config::Entry> sender() = 0;
+  virtual std::shared_ptr<PolicyFeed> feed() const = 0;
+  // At a reload: is fed by what feeds `running`, the policy of the same format at the start. Null:
+  // there was none. Reports what takes effect at the next start only.
+  virtual void go_on_from(SentPolicy* running, const std::string& file,
+                          base::Diagnostics& diagnostics) = 0;
+
+ protected:
+  using PolicyFiles::PolicyFiles;
+  SentPolicy(const SentPolicy&) = default;
 };
 
 // A kind of single files.
@@ -119,6 +177,10 @@ struct PolicyFormat {
                                          base::Diagnostics& diagnostics) = nullptr;
   // The built-in example; null: there is none.
   std::unique_ptr<PolicyFiles> (*example)();
+  // The key in `policy` of such a policy that is sent, and how one is made; empty and null: none
+  // is.
+  std::string_view sent_key = {};
+  std::unique_ptr<SentPolicy> (*sent)() = nullptr;
 };
 
 // The name of a protocol's built-in example, in place of a file's.

@@ -24,6 +24,9 @@ class RuleSet;
 
 namespace sluice::protocol {
 
+// Of a protocol that speaks HTTP/2 and HTTP/1.1.
+inline constexpr std::string_view alpn_of_http = "\x02h2\x08http/1.1";
+
 struct PolicyFormat;    // protocol/policy_files.h
 struct SettingsFormat;  // protocol/settings.h
 struct StoreTools;      // protocol/store_tools.h
@@ -48,6 +51,10 @@ struct Description {
   bool authenticates = false;  // its clients may authenticate as one of the server's users
   bool takes_strict = false;   // its sessions use Peer::strict
   bool wants_address = false;  // its sessions use Peer::address
+  // Native rules may ask for the name in the client's certificate (policy::certificate_entry).
+  bool takes_certificate = false;
+  // What its clients may choose by ALPN (net/tls.h); empty: nothing.
+  std::string_view alpn = {};
   // How long the client's last bytes are read after the last reply was sent, before the close.
   std::chrono::milliseconds linger{500};
   // The dialect of rules that apply to its requests only; null: only native rules apply to them.

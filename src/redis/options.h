@@ -9,6 +9,7 @@
 #include "base/bounds.h"
 #include "base/time.h"
 #include "net/resolver.h"
+#include "net/tls.h"
 
 namespace sluice::redis {
 
@@ -34,6 +35,7 @@ struct Options {
   std::string username, password;  // empty: none
   std::string password_file;       // a file with the password; empty: none
   bool tls = false;
+  net::TlsClient tls_files{};  // what TLS shows and trusts, to the second server too
   int database = 0;
   std::string key_prefix = "sluice:";  // before all keys, except those that are shared with Divvy
   base::Duration deadline = base::milliseconds(50);  // for one decision

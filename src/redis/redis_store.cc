@@ -317,7 +317,7 @@ base::Result<std::unique_ptr<RedisStore>> RedisStore::open(Options options, requ
                          " bytes of counters; raise ulimit -v"};
   std::unique_ptr<net::TlsContext> tls;
   if (options.tls || options.second.tls) {
-    auto opened = net::TlsContext::open();
+    auto opened = net::TlsContext::open(options.tls_files);
     if (!opened) return std::move(opened).problem();
     tls = *std::move(opened);
   }

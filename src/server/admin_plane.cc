@@ -121,10 +121,10 @@ net::Listener::Owner AdminPlane::http_owner() {
   return {[this] { return http_->has_room(); }, [this] { http_->make_room(); }, {}};
 }
 
-bool AdminPlane::take(int fd, const Service& service) {
+bool AdminPlane::take(int fd, const Service& service, std::shared_ptr<net::TlsContext> tls) {
   if (!service.is_http()) return false;
   if (service.kind == Service::Kind::admin) {
-    http_->adopt(fd, *admin_);
+    http_->adopt(fd, *admin_, std::move(tls));
     return true;
   }
   const auto page = std::find_if(pages_.begin(), pages_.end(), [&](const OwnPage& one) {

@@ -57,7 +57,7 @@ class AdminPlane {
   bool stop();
 
   // Takes the socket `fd` if `service` is HTTP. False: it is not, and the caller keeps the socket.
-  bool take(int fd, const Service& service);
+  bool take(int fd, const Service& service, std::shared_ptr<net::TlsContext> tls);
   // The owner of the connections that `take` accepts.
   net::Listener::Owner http_owner();
   // Serves the admin port on that socket as well. `listener` must live until `stop`.

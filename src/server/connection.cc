@@ -1,5 +1,8 @@
 #include "server/connection.h"
 
+#include <netinet/in.h>
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <bit>
 #include <cerrno>
@@ -10,6 +13,7 @@
 #include <utility>
 
 #include "base/bounds.h"
+#include "base/hash.h"
 #include "protocol/protocol.h"
 #include "server/worker.h"
 
@@ -25,6 +29,25 @@ constexpr size_t linger_bytes_max = 1 << 20;
 // Input up to this size is decided at once. While other connections wait for their turn, larger
 // input waits as well, so that short requests come first.
 constexpr size_t short_input_bytes = 1024;
+
+// The same number for sockets of one IPv4 address, or of one IPv6 network of 64 bits, which one
+// client may have to itself. Never 0.
+uint64_t client_of(int fd) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  if (::getpeername(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) return 1;
+  std::string_view its;
+  if (address.ss_family == AF_INET) {
+    const auto& ipv4 = reinterpret_cast<const sockaddr_in&>(address);
+    its = {reinterpret_cast<const char*>(&ipv4.sin_addr), sizeof ipv4.sin_addr};
+  } else if (address.ss_family == AF_INET6) {
+    const auto& ipv6 = reinterpret_cast<const sockaddr_in6&>(address).sin6_addr;
+    const char* const bytes = reinterpret_cast<const char*>(&ipv6);
+    its =
+        IN6_IS_ADDR_V4MAPPED(&ipv6) ? std::string_view(bytes + 12, 4) : std::string_view(bytes, 8);
+  }
+  return base::digest(its) | 1;
+}
 
 const request::WorkerState* shared_of(Worker& worker, protocol::Protocol protocol) {
   const request::WorkerState* const state = worker.state_of(protocol);
@@ -46,7 +69,7 @@ Connection::Connection(Worker& worker, int fd, const Accepted& accepted)
       send_ages_(worker.send_ages(accepted.timeouts)),
       withheld_ages_(worker.withheld_ages(accepted.timeouts)),
       idle_ages_(worker.idle_ages(accepted.timeouts)),
-      stream_(net::Stream::accepted(fd, accepted.tls)),
+      stream_(net::Stream::accepted(fd, accepted.tls.get())),
       shared_(shared_of(worker, accepted.protocol)),
       session_(make_session(worker, accepted)),
       protocol_(accepted.protocol) {
@@ -69,7 +92,13 @@ Connection::~Connection() {
 }
 
 bool Connection::start() {
-  stream_.is_tls() ? note_handshake() : note_idle();
+  if (stream_.is_tls()) {
+    handshake_ = std::make_unique<Handshake>(*this, client_of(stream_.fd()));
+    worker_.begin_handshake(*handshake_);
+    note_handshake();
+  } else {
+    note_idle();
+  }
   return worker_.poller().add(stream_.fd(), *this);
 }
 
@@ -96,6 +125,8 @@ void Connection::on_ready(bool readable, bool writable, bool ended) {
   if (phase_ == Phase::draining) {
     drain();
   } else if (may_read() && !finishing_) {
+    // A handshake costs more than hundreds of decisions.
+    if (handshake_ != nullptr) return worker_.poller().after_others(*this);
     read_more();
   }
 }
@@ -170,6 +201,8 @@ void Connection::read_more() {
     if (errno == ETIMEDOUT) worker_.stats().closed(protocol_, engine::Closed::send_timeout);
     return abort();
   }
+  if (handshake_ != nullptr) [[unlikely]]
+    note_handshake();
   // A short read has emptied the socket: the poller reports new bytes.
   if (!ending_ && !stream_.may_have_more(static_cast<size_t>(n), room)) readable_ = false;
   in_size_ += static_cast<size_t>(n);
@@ -188,6 +221,14 @@ void Connection::read_more() {
 
 // A TLS handshake may take as long as a request, and times out like an incomplete one.
 void Connection::note_handshake() {
+  if (handshake_ != nullptr && !stream_.is_handshaking()) {
+    worker_.end_handshake(*handshake_);
+    handshake_.reset();
+    if (std::string name = stream_.peer_name(); !name.empty()) {
+      session_->on_certificate(name);
+      certificate_ = std::make_unique<const std::string>(std::move(name));
+    }
+  }
   if (stream_.is_handshaking()) {
     if (!waits_.is_in(request_ages_)) worker_.begin_wait(waits_, request_ages_);
   } else if (in_size_ == 0 && held_ == 0 && waits_.is_in(request_ages_)) {
@@ -204,6 +245,7 @@ void Connection::process() {
     if (end_) return under_way_.empty() ? close_gently() : void();
     if (!account()) return give_way();
     if (!finishing_) {
+      if (ends_now_ && !may_owe()) return finish();
       // Few bytes need no large buffer; a request that fills the buffer needs a larger one.
       if (in_capacity_ > Worker::small_buffer_bytes && in_size_ <= Worker::small_buffer_bytes / 2) {
         swap_buffer(Worker::small_buffer_bytes);
@@ -224,7 +266,7 @@ void Connection::process() {
 }
 
 bool Connection::is_unfinished() const {
-  return in_size_ > 0 || (held_ > 0 && !session_->may_pause());
+  return in_size_ > at_ || (held_ > 0 && !session_->may_pause());
 }
 
 // Starts the timeout of an incomplete request, and lets others have its buffer if it is a large
@@ -285,6 +327,7 @@ size_t Connection::receive_batch(engine::Served& served, bool& progressed) {
     return work;
   }
   worker_.poller().add_work(count + received.work);
+  ends_now_ = ends_soon_;
   served = engine.serve(batch, protocol_, *session_, out, this);
   if (served == engine::Served::later) [[unlikely]]
     under_way_.push_back({&batch, nullptr, 0});
@@ -535,6 +578,10 @@ void Connection::abort() {
   waits_.leave();
   wakes_.leave();
   lent_.leave();
+  if (handshake_ != nullptr) {
+    worker_.end_handshake(*handshake_);
+    handshake_.reset();
+  }
   release_kept();
   release_unsent();
   worker_.poller().remove(*this);
@@ -716,6 +763,12 @@ void Connection::on_request_timeout() {
   // during a handshake the client could not read the reason
   if (stream_.is_handshaking()) return abort();
   refuse_behind_replies(too_slow);
+}
+
+// There are too many handshakes, and this is the oldest of them.
+void Connection::end_handshake() {
+  worker_.stats().closed(protocol_, engine::Closed::handshakes);
+  abort();
 }
 
 void Connection::on_send_timeout() {

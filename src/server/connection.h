@@ -28,14 +28,22 @@ class Worker;
 struct Accepted {
   protocol::Protocol protocol{};
   net::Timeouts timeouts = {};
-  net::TlsContext* tls = nullptr;  // outlives the worker; null: without TLS
-  request::Peer peer = {};         // what its session knows of the client
+  std::shared_ptr<net::TlsContext> tls = {};  // null: without TLS
+  request::Peer peer = {};                    // what its session knows of the client
   request::Unmatched unmatched = {};
 };
 
 using Timer = boost::asio::basic_waitable_timer<std::chrono::steady_clock,
                                                 boost::asio::wait_traits<std::chrono::steady_clock>,
                                                 boost::asio::io_context::executor_type>;
+
+// A handshake of TLS that is under way: in its worker's list of them, by age.
+class Connection;
+struct Handshake {
+  Handshake(Connection& its, uint64_t its_client) : member(its), client(its_client) {}
+  AgeList<Connection>::Member member;
+  const uint64_t client;  // of whom: the same for connections from one address
+};
 
 class Connection final : public engine::ReplySink,
                          public net::Poller::SocketOwner,
@@ -61,6 +69,9 @@ class Connection final : public engine::ReplySink,
   void on_withheld_timeout();
   // The time at which its session wanted to be called, although nothing has arrived.
   void on_wake();
+  // Whose handshake is under way; 0: it has none.
+  uint64_t handshaking_client() const { return handshake_ == nullptr ? 0 : handshake_->client; }
+  void end_handshake();
   // May its unfinished request be dropped, which closes it, to make room for others? Not while the
   // store has requests of it.
   bool can_give_way() const {
@@ -77,6 +88,9 @@ class Connection final : public engine::ReplySink,
   bool is_sending() const { return !unsent_.empty(); }
   // The server stops: answers the requests that have arrived, then closes.
   void finish();
+  // As `finish`, once a request that arrives from here on is answered and nothing has arrived of
+  // the next.
+  void finish_behind_answer() { ends_soon_ = true; }
   // May a request be on its way: are there bytes to read, has the client begun a request, or sent
   // nothing yet since it connected?
   bool may_owe() const;
@@ -96,6 +110,9 @@ class Connection final : public engine::ReplySink,
   void resume(engine::Batch& batch) override;
   bool has_unsent() const override { return !unsent_.empty() || !late_.empty(); }
   bool is_leaving() const override { return ending_; }
+  std::string_view certificate() const override {
+    return certificate_ == nullptr ? std::string_view() : *certificate_;
+  }
   void on_lists_done() override;
   void on_ready(bool readable, bool writable, bool ended) override;
   void on_turn() override;
@@ -171,6 +188,8 @@ class Connection final : public engine::ReplySink,
   AgeList<Connection>::Member wakes_{*this};  // while its session wants to be called at a time
   base::Time wakes_at_{INT64_MAX};            // that time
   AgeList<Connection>::Member lent_{*this};   // while it holds more than the small buffer
+  std::unique_ptr<Handshake> handshake_;      // null: it has none under way
+  std::unique_ptr<const std::string> certificate_;  // the name in the client's; null: none
   // What its session keeps (request::Session::kept), and its unfinished requests if there may be
   // several; null: nothing since the connection began.
   struct Keeping {
@@ -225,6 +244,8 @@ class Connection final : public engine::ReplySink,
   bool completed_ = false;        // the unfinished request began after the last look at it
   bool finishing_ = false;        // the server stops; requests that had arrived before are answered
   size_t last_bytes_ = 0;         // of that
+  bool ends_soon_ = false;        // the server stops; it ends behind an answer
+  bool ends_now_ = false;         // and a request has arrived since
   std::string_view turned_away_;  // why it is not served; a literal
   // with leaving_: sent in place of the session's farewell; a literal
   std::string_view refusal_;

@@ -1,4 +1,4 @@
-// Connections with TLS, which no listener offers yet: a worker serves them over socket pairs.
+// Connections with TLS: a worker serves them over socket pairs.
 #include <gtest/gtest.h>
 #include <linux/sockios.h>
 #include <poll.h>
@@ -15,7 +15,10 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
 
+#include "base/bounds.h"
+#include "base/machine.h"
 #include "engine/worker_stats.h"
 #include "net/tls.h"
 #include "server/worker_world_test.h"
@@ -30,9 +33,10 @@ const tests::SelfSigned& certificate() {
   return made;
 }
 
-net::TlsContext& context() {
-  static const auto made = net::TlsContext::accepting(certificate().accepting().get());
-  return *made;
+std::shared_ptr<net::TlsContext> context() {
+  static const std::shared_ptr<net::TlsContext> made =
+      net::TlsContext::accepting(certificate().accepting().get());
+  return made;
 }
 
 // The client's end of a connection.
@@ -103,7 +107,7 @@ class TlsClient {
 
 int client_of(World& world, const net::Timeouts& timeouts = {},
               std::optional<int> kernel_bytes = {}) {
-  return world.client(timeouts, protocol::find("divvy").value(), kernel_bytes, &context());
+  return world.client(timeouts, protocol::find("divvy").value(), kernel_bytes, context());
 }
 
 constexpr net::Timeouts brief{.request = base::milliseconds(500)};
@@ -140,6 +144,27 @@ std::string last_line(TlsClient& client) {
   std::string heard(client.heard());
   if (heard.ends_with('\n')) heard.pop_back();
   return heard.substr(heard.rfind('\n') + 1);
+}
+
+// Half-open handshakes of one client: the oldest give way, so that a new one always comes through.
+TEST(TlsConnection, TheOldestOfTooManyHandshakesGivesWay) {
+  constexpr size_t more = 3, all = base::bounds::handshakes_of_client_max + more;
+  base::raise_open_files();
+  World w;
+  w.start();
+  std::vector<int> half_open;
+  for (size_t i = 0; i < all; ++i) half_open.push_back(client_of(w));
+  TlsClient client(client_of(w));
+  ASSERT_TRUE(client.shake_hands());
+  client.say("HIT ip=1\n");
+  ASSERT_TRUE(client.until_lines(1));
+  const auto has_ended = [](int fd) {
+    char byte = 0;
+    return ::recv(fd, &byte, 1, MSG_DONTWAIT) == 0;
+  };
+  for (size_t i = 0; i <= more; ++i) EXPECT_TRUE(has_ended(half_open[i])) << i;
+  for (size_t i = more + 1; i < all; ++i) EXPECT_FALSE(has_ended(half_open[i])) << i;
+  EXPECT_EQ(w.worker->connections(), all - more);
 }
 
 // Bytes that were decrypted already raise no event: the connection must read on by itself.
@@ -245,7 +270,7 @@ TEST(TlsConnection, AHandshakeContinuesWhenTheSocketHasRoom) {
   for (size_t size = bytes.size(); size > 0; size /= 2)
     for (ssize_t n = 0; (n = ::send(ends[0], bytes.data(), size, MSG_NOSIGNAL)) > 0;)
       junk += static_cast<size_t>(n);
-  w.worker->adopt(ends[0], {protocol::find("divvy").value(), {}, &context()}, "");
+  w.worker->adopt(ends[0], {protocol::find("divvy").value(), {}, context()}, "");
   TlsClient client(ends[1]);
   client.send();
   // When no bytes are on their way, the server has read the hello.

@@ -20,7 +20,9 @@
 #include "metrics/page.h"
 #include "net/inherited.h"
 #include "net/listener.h"
+#include "net/tls.h"
 #include "protocol/metrics.h"
+#include "protocol/policy_files.h"
 #include "protocol/protocol.h"
 #include "request/session.h"
 #include "request/space.h"
@@ -71,6 +73,7 @@ struct ListenerOptions {
   bool strict = false;                // request::Peer::strict
   // That answer by a setting of the protocol itself, which takes the place of `unmatched`.
   std::optional<request::Unmatched> own_unmatched = {};
+  std::optional<net::TlsServer> tls = {};  // empty: plain
 };
 
 struct Options {
@@ -98,6 +101,8 @@ struct Options {
   // Further sources of metrics: stores, and what a protocol adds in Settings::add_to. They outlive
   // the server; a protocol's lives as long as its session options.
   std::vector<const metrics::Source*> sources = {};
+  // Policies that are sent to the server; they are sources of metrics as well.
+  std::vector<std::shared_ptr<protocol::PolicyFeed>> feeds = {};
   // Where rules and the store intern spaces; outlives the server. Null: overrides are not
   // supported.
   request::Spaces* spaces = nullptr;

@@ -33,6 +33,7 @@
 #include "server/admin_plane.h"
 #include "server/doors.h"
 #include "server/server_view.h"
+#include "server/tls_watch.h"
 #include "server/worker.h"
 
 namespace sluice::server {
@@ -53,6 +54,7 @@ const char* kind_name(Service::Kind kind) {
                                          : "admin";
 }
 
+constexpr std::string_view http1_alone = "\x08http/1.1";  // as ALPN has it
 constexpr std::string_view too_many = "too many connections; this server has reached its bound";
 
 // The metrics of the ids of charges. Any thread.
@@ -103,6 +105,8 @@ struct Server::Impl {
     }
     admin_plane.add_source(doors);
     admin_plane.add_source(charge_ids_source);
+    admin_plane.add_source(tls_watch);
+    for (const auto& feed : options.feeds) admin_plane.add_source(*feed);
     admin_plane.prepare(options, live, reloader ? &*reloader : nullptr,
                         overrides ? &*overrides : nullptr, files, store.catalog(), clock, l,
                         changes);
@@ -121,7 +125,13 @@ struct Server::Impl {
                          .server_stats = admin_plane.server_stats(),
                          .rates = admin_plane.rates(),
                          .listeners = [this] { return listeners_shown(); },
-                         .connections_refused = [this] { return doors.count_turned_away(); }});
+                         .connections_refused = [this] { return doors.count_turned_away(); },
+                         .feeds =
+                             [this] {
+                               std::vector<protocol::PolicyFeed::State> all;
+                               for (const auto& feed : options.feeds) all.push_back(feed->state());
+                               return all;
+                             }});
     }
     for (const protocol::Protocol protocol : protocol::numbers())
       views.emplace_back(options.admin.version, admin_plane.stopping(), admin_plane.server_stats(),
@@ -156,7 +166,8 @@ struct Server::Impl {
 
   std::vector<admin::ListenerJson> listeners_shown() const;
   request::Peer peer_of(int fd, protocol::Protocol protocol) const;
-  void take(int fd, const ListenerOptions& listener, const ListenerView& view);
+  void take(int fd, const ListenerOptions& listener, const ListenerView& view,
+            const net::ListenerTls* tls);
   bool has_room();
   std::optional<std::string> plan();
   std::optional<std::string> open_admin_socket();
@@ -167,6 +178,9 @@ struct Server::Impl {
   void read_again(int number);
   void end(int number);
   void drain(int number);
+  void start_feeds();
+  std::optional<std::string> apply_sent(const std::string& by);
+  void stop_feeds();
   void tell_stop();
   void stop();
   void on_ended();
@@ -184,6 +198,7 @@ struct Server::Impl {
   const std::shared_ptr<spdlog::logger> log, policy_log, requests_log;
   live::ChangeLog changes;
   Doors doors{log};
+  TlsWatch tls_watch{log};
   const std::unique_ptr<request::ChargeIds> charge_ids = std::make_unique<request::ChargeIds>();
   ChargeIdsSource charge_ids_source{*charge_ids};
   std::deque<ListenerView> listener_views;
@@ -214,6 +229,7 @@ struct Server::Impl {
   std::mutex house_mutex;
   std::condition_variable house_closed;
   bool stopping_house = false;  // guarded by house_mutex
+  std::atomic<bool> stopping_feeds{false};
   bool draining = false, stopping = false, cut_off = false;
   bool is_held_up = false;  // a thread does not end
   // Used by the housekeeping thread: how often regular expressions had given up at the last look,
@@ -252,6 +268,16 @@ std::optional<std::string> Server::start() {
   if (inherited != nullptr && !inherited->ignored().empty())
     s.log->warn("{}", inherited->ignored());
   for (const auto& named : s.options.listeners) {
+    std::shared_ptr<net::ListenerTls> tls;
+    if (named.tls) {
+      auto opened = net::ListenerTls::open(*named.tls, named.service.is_http()
+                                                           ? http1_alone
+                                                           : describe(named.service.protocol).alpn);
+      if (!opened)
+        return "listen " + named.host + ":" + std::to_string(named.port) + ": " +
+               opened.problem().text;
+      tls = *std::move(opened);
+    }
     std::vector<net::Endpoint> addresses;
     if (auto wrong = net::Listener::resolve({named.host, named.port, named.timeouts}, addresses))
       return wrong;
@@ -261,7 +287,7 @@ std::optional<std::string> Server::start() {
       if (&address != &addresses.front()) address.port = s.bound.back().port;
       ListenerView& view = s.listener_views.emplace_back(
           named.service.name(), named.own_unmatched.value_or(named.unmatched), s.log);
-      const auto take = [&s, &named, &view](int fd) { s.take(fd, named, view); };
+      const auto take = [&s, &named, &view, tls](int fd) { s.take(fd, named, view, tls.get()); };
       net::Listener::Owner owner{[&s] { return s.has_room(); }, {}, {}};
       if (named.service.is_http()) owner = s.admin_plane.http_owner();
       owner.paused = [&s] { s.doors.paused(); };
@@ -273,6 +299,7 @@ std::optional<std::string> Server::start() {
                          ": `listen` and the socket unit have to name the same addresses";
       s.bound.push_back({named.service, s.listeners.back()->address(), s.listeners.back()->port()});
       view.set_address(s.bound.back().address);
+      if (tls != nullptr) s.tls_watch.add(s.bound.back().address, tls);
       if (!named.service.is_http()) s.admin_plane.add_source(view);
     }
   }
@@ -350,7 +377,11 @@ bool Server::run() {
   if (s.admin_socket) s.admin_plane.serve(*s.admin_socket);
   s.log->info("serving with {} {}", count, count == 1 ? "worker" : "workers");
   s.policy_log->info("policy generation {}", to_text(*s.live.current()));
+  s.start_feeds();
+  s.tls_watch.start();
   s.io.run();
+  s.stop_feeds();
+  s.tls_watch.stop();
   for (auto& worker : s.workers) worker->join();
   s.queries.end();
   s.store.catalog().end_lists();
@@ -360,6 +391,32 @@ bool Server::run() {
   s.admin_socket.reset();
   s.log->info("stopped");
   return !s.cut_off;
+}
+
+void Server::Impl::start_feeds() {
+  for (const auto& feed : options.feeds)
+    feed->start([this, by = feed->state().from] { return apply_sent(by); }, policy_log);
+}
+
+// Called by a feed's thread. Nothing: what was sent is live.
+std::optional<std::string> Server::Impl::apply_sent(const std::string& by) {
+  constexpr auto step = std::chrono::milliseconds(100);
+  if (!reloader) return "the configuration comes from a pipe, and cannot be read again";
+  const uint64_t request = reloader->request(by, false);
+  while (!stopping_feeds) {
+    const auto reading =
+        reloader->history().await(request, std::chrono::steady_clock::now() + step);
+    if (!reading) continue;
+    if (reading->outcome != live::Reading::Outcome::refused) return std::nullopt;
+    return reading->diagnostics.empty() ? "the policy was refused"
+                                        : base::to_string(reading->diagnostics.front());
+  }
+  return "the server stops";
+}
+
+void Server::Impl::stop_feeds() {
+  stopping_feeds = true;
+  for (const auto& feed : options.feeds) feed->stop();
 }
 
 // A connection needs a descriptor, even one that is refused.
@@ -374,8 +431,17 @@ bool Server::Impl::has_room() {
 // `bound` does not change once the admin port serves.
 std::vector<admin::ListenerJson> Server::Impl::listeners_shown() const {
   std::vector<admin::ListenerJson> all;
-  for (const Bound& one : bound)
-    all.push_back({std::string(one.service.name()), kind_name(one.service.kind), one.address});
+  for (const Bound& one : bound) {
+    admin::ListenerJson& json = all.emplace_back(admin::ListenerJson{
+        std::string(one.service.name()), kind_name(one.service.kind), one.address});
+    const net::ListenerTls* const tls = tls_watch.of(one.address);
+    const size_t number = all.size() - 1;
+    json.is_open = one.service.kind == Service::Kind::requests && tls == nullptr &&
+                   number < listener_views.size() && !listener_views[number].is_loopback() &&
+                   (!describe(one.service.protocol).authenticates || access.users()->empty());
+    if (tls != nullptr)
+      json.tls = {tls->settings().certificate, tls->context()->expires(), tls->problem()};
+  }
   return all;
 }
 
@@ -392,9 +458,11 @@ request::Peer Server::Impl::peer_of(int fd, protocol::Protocol protocol) const {
 }
 
 // The worker with the fewest connections serves this one.
-void Server::Impl::take(int fd, const ListenerOptions& listener, const ListenerView& view) {
+void Server::Impl::take(int fd, const ListenerOptions& listener, const ListenerView& view,
+                        const net::ListenerTls* tls) {
   const Service& service = listener.service;
-  if (admin_plane.take(fd, service)) return;
+  const auto context = tls == nullptr ? nullptr : tls->context();
+  if (admin_plane.take(fd, service, context)) return;
   size_t served = 0, turned_away = 0;
   Worker* least = nullptr;
   for (auto& worker : workers) {
@@ -402,7 +470,7 @@ void Server::Impl::take(int fd, const ListenerOptions& listener, const ListenerV
     turned_away += worker->turned_away();
     if (least == nullptr || worker->connections() < least->connections()) least = worker.get();
   }
-  Accepted accepted{service.protocol, listener.timeouts, nullptr, peer_of(fd, service.protocol),
+  Accepted accepted{service.protocol, listener.timeouts, context, peer_of(fd, service.protocol),
                     listener.unmatched};
   accepted.peer.strict = listener.strict;
   accepted.peer.listener = &view;

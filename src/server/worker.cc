@@ -136,6 +136,28 @@ void Worker::on_new_policy() {
   });
 }
 
+void Worker::begin_handshake(Handshake& handshake) {
+  const auto close_oldest_of = [this](uint64_t client) {
+    for (auto* one = handshake_ages_.oldest(); one != nullptr; one = one->younger()) {
+      if (client != 0 && one->owner().handshaking_client() != client) continue;
+      const auto late = one->owner().shared_from_this();
+      return late->end_handshake();
+    }
+  };
+  if (handshakes_of_[handshake.client] >= base::bounds::handshakes_of_client_max)
+    close_oldest_of(handshake.client);
+  else if (handshake_ages_.size() >= base::bounds::handshakes_max)
+    close_oldest_of(0);
+  ++handshakes_of_[handshake.client];
+  handshake.member.join(handshake_ages_, std::chrono::steady_clock::now());
+}
+
+void Worker::end_handshake(Handshake& handshake) {
+  handshake.member.leave();
+  const auto at = handshakes_of_.find(handshake.client);
+  if (--at->second == 0) handshakes_of_.erase(at);
+}
+
 void Worker::run_query(std::shared_ptr<engine::AdminQuery> query) {
   asio::post(io_, [this, query = std::move(query)] {
     if (!detached_) engine_.run_query(query);
@@ -211,15 +233,20 @@ void Worker::stop(std::chrono::milliseconds limit) {
 }
 
 // Ends the connections of `owing_`, each as soon as no request can be on its way to it any more,
-// all of them at `grace_ends_`.
+// all of them at `grace_ends_`. A client that asks without a pause may have a request on its way at
+// every look, so its connection ends behind an answer.
 void Worker::finish_owing() {
   const auto begin = std::chrono::steady_clock::now();
   const bool is_over = begin >= grace_ends_;
-  std::erase_if(owing_, [is_over](const std::shared_ptr<Connection>& connection) {
-    if (!is_over && connection->may_owe()) return false;
-    connection->finish();
-    return true;
-  });
+  // The last one that ends clears `owing_`.
+  for (const std::shared_ptr<Connection>& connection : std::exchange(owing_, {})) {
+    if (is_over || !connection->may_owe()) {
+      connection->finish();
+    } else {
+      connection->finish_behind_answer();
+      owing_.push_back(connection);
+    }
+  }
   if (owing_.empty()) return;
   // To look at many takes time that those need which ask.
   const auto now = std::chrono::steady_clock::now();

@@ -19,6 +19,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -100,6 +101,9 @@ class Worker {
   // Another policy is live: the worker takes it at once. Without this an idle worker would hold the
   // old one until a request arrives.
   void on_new_policy();
+  // A handshake of TLS begins and ends. Past a bound the oldest one is closed.
+  void begin_handshake(Handshake& handshake);
+  void end_handshake(Handshake& handshake);
   // Overrides have changed: waiting requests are matched again.
   void on_new_overrides() { on_new_policy(); }
   // Runs a query of the admin port. A worker that has ended does not answer it.
@@ -186,8 +190,9 @@ class Worker {
   bool makes_room_ = false;  // for unsent bytes
   // By their limit in us.
   std::map<int64_t, Ages> request_ages_, send_ages_, withheld_ages_, idle_ages_, wake_ages_;
-  Ages lent_ages_, keeping_ages_;       // outlive connections that io_ still holds
-  std::optional<Ages::Time> wakes_at_;  // of waits_timer_
+  Ages handshake_ages_, lent_ages_, keeping_ages_;      // outlive connections that io_ still holds
+  std::optional<Ages::Time> wakes_at_;                  // of waits_timer_
+  std::unordered_map<uint64_t, size_t> handshakes_of_;  // by Handshake::client
   // By protocol, made for the first session; outlive sessions that io_ still holds.
   std::array<std::unique_ptr<request::WorkerState>, protocol::protocols_max> states_;
   base::Clock& clock_;

@@ -386,5 +386,55 @@ TEST(Worker, AnswersAWaitWhenTheClockIsSetForwardToItsTime) {
   set_forward_us = 0;
 }
 
+// While the server stops, a client that asks again as soon as it has an answer would have a request
+// on its way at every look.
+TEST(Worker, AStopEndsAConnectionBehindTheAnswerToWhatHadArrived) {
+  World w;
+  const int fd = w.client();
+  w.store.at = 2;
+  w.store.ask = [&] {
+    w.worker->stop(std::chrono::minutes(1));
+    send(fd, "HIT ip=1\n");
+  };
+  w.start();
+  send(fd, "HIT ip=1\nHIT ip=1\n");
+  EXPECT_EQ(read_until(fd, "97 600\n"),
+            "OK true 99999999 600\nOK true 99999998 600\nOK true 99999997 600\n");
+  ::send(fd, "HIT ip=1\n", 9, MSG_NOSIGNAL);
+  EXPECT_EQ(read_until(fd, "\n"), "(end)");
+}
+
+// Of a request that has arrived in part the rest may be on its way, and what the client sends
+// behind it at once has arrived as well.
+TEST(Worker, AStopAnswersWhatArrivesWithTheRestOfARequest) {
+  World w;
+  const int fd = w.client();
+  w.store.at = 1;
+  w.store.ask = [&] {
+    w.worker->stop(std::chrono::minutes(1));
+    send(fd, "HIT ip=1\nHIT i");
+  };
+  w.start();
+  send(fd, "HIT ip=1\n");
+  EXPECT_EQ(read_until(fd, "98 600\n"), "OK true 99999999 600\nOK true 99999998 600\n");
+  send(fd, "p=1\nHIT ip=1\n");
+  EXPECT_EQ(read_until(fd, "never"), "OK true 99999997 600\nOK true 99999996 600\n(end)");
+}
+
+TEST(Worker, AStopEndsWithClientsThatLeaveMeanwhile) {
+  World w;
+  for (int i = 0; i < 3; ++i) w.client();
+  w.store.at = 1;
+  w.store.ask = [&] {
+    w.worker->stop(std::chrono::minutes(1));
+    for (const int fd : w.clients) ::shutdown(fd, SHUT_WR);
+  };
+  w.start();
+  send(w.clients.front(), "HIT ip=1\n");
+  EXPECT_EQ(read_until(w.clients.front(), "never"), "OK true 99999999 600\n(end)");
+  for (const int fd : w.clients) EXPECT_EQ(read_until(fd, "never"), "(end)");
+  w.worker->join();
+}
+
 }  // namespace
 }  // namespace sluice::server

@@ -86,12 +86,12 @@ struct World {
   // Connects a client; returns its end.
   int client(const net::Timeouts& timeouts = {},
              protocol::Protocol protocol = protocol::find("divvy").value(),
-             std::optional<int> kernel_bytes = {}, net::TlsContext* tls = nullptr) {
+             std::optional<int> kernel_bytes = {}, std::shared_ptr<net::TlsContext> tls = {}) {
     int ends[2];
     EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
     if (kernel_bytes)
       ::setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &*kernel_bytes, sizeof *kernel_bytes);
-    worker->adopt(ends[0], {protocol, timeouts, tls}, "");
+    worker->adopt(ends[0], {protocol, timeouts, std::move(tls)}, "");
     clients.push_back(ends[1]);
     return ends[1];
   }

@@ -17,10 +17,10 @@
 
 namespace sluice::tests {
 
-// A key, and a certificate for the name `localhost` that is its own authority.
+// A key, and a certificate that is its own authority, for names as in `DNS:localhost,URI:...`.
 class SelfSigned {
  public:
-  SelfSigned() {
+  explicit SelfSigned(const char* its_names = "DNS:localhost") {
     SLUICE_CHECK(key_ != nullptr && x509_ != nullptr && X509_set_version(x509_, 2) == 1);
     X509_gmtime_adj(X509_getm_notBefore(x509_), -3600);
     X509_gmtime_adj(X509_getm_notAfter(x509_), 86'400);
@@ -28,7 +28,7 @@ class SelfSigned {
     X509_NAME_add_entry_by_NID(X509_get_subject_name(x509_), NID_commonName, MBSTRING_UTF8, name,
                                -1, -1, 0);
     X509_EXTENSION* const names =
-        X509V3_EXT_conf_nid(nullptr, nullptr, NID_subject_alt_name, "DNS:localhost");
+        X509V3_EXT_conf_nid(nullptr, nullptr, NID_subject_alt_name, its_names);
     SLUICE_CHECK(names != nullptr && X509_add_ext(x509_, names, -1) == 1);
     X509_EXTENSION_free(names);
     SLUICE_CHECK(X509_set_issuer_name(x509_, X509_get_subject_name(x509_)) == 1 &&
@@ -46,7 +46,7 @@ class SelfSigned {
   };
   using Context = std::unique_ptr<SSL_CTX, FreeContext>;
   // For the accepting side, with this certificate; for the connecting side, which trusts every
-  // server.
+  // server, and shows this one to servers that ask.
   Context accepting() const {
     Context context(SSL_CTX_new(TLS_server_method()));
     SLUICE_CHECK(SSL_CTX_use_certificate(context.get(), x509_) == 1 &&
@@ -54,10 +54,29 @@ class SelfSigned {
     return context;
   }
   static Context connecting() { return Context(SSL_CTX_new(TLS_client_method())); }
+  Context connecting_with() const {
+    Context context = connecting();
+    SLUICE_CHECK(SSL_CTX_use_certificate(context.get(), x509_) == 1 &&
+                 SSL_CTX_use_PrivateKey(context.get(), key_) == 1);
+    return context;
+  }
 
   std::string certificate() const {
     BIO* const bio = BIO_new(BIO_s_mem());
     SLUICE_CHECK(PEM_write_bio_X509(bio, x509_) == 1);
+    return text_of(bio);
+  }
+  // passphrase: null: the key is in plain text.
+  std::string key(const char* passphrase = nullptr) const {
+    BIO* const bio = BIO_new(BIO_s_mem());
+    SLUICE_CHECK(PEM_write_bio_PKCS8PrivateKey(
+                     bio, key_, passphrase == nullptr ? nullptr : EVP_aes_128_cbc(), passphrase,
+                     passphrase == nullptr ? 0 : 4, nullptr, nullptr) == 1);
+    return text_of(bio);
+  }
+
+ private:
+  static std::string text_of(BIO* bio) {
     char* at = nullptr;
     const long size = BIO_ctrl(bio, BIO_CTRL_INFO, 0, &at);
     std::string text(at, static_cast<size_t>(size));
@@ -65,7 +84,6 @@ class SelfSigned {
     return text;
   }
 
- private:
   EVP_PKEY* const key_ = EVP_PKEY_Q_keygen(nullptr, nullptr, "EC", "P-256");
   X509* const x509_ = X509_new();
 };
@@ -113,6 +131,23 @@ class TlsPeer {
     return all;
   }
   void notify_end() { SSL_shutdown(ssl_); }
+  // The protocol that the other side chose by ALPN, and its certificate as PEM.
+  std::string alpn() const {
+    const unsigned char* name = nullptr;
+    unsigned size = 0;
+    SSL_get0_alpn_selected(ssl_, &name, &size);
+    return {reinterpret_cast<const char*>(name), size};
+  }
+  std::string certificate() const {
+    X509* const its = SSL_get0_peer_certificate(ssl_);
+    BIO* const bio = BIO_new(BIO_s_mem());
+    if (its != nullptr) SLUICE_CHECK(PEM_write_bio_X509(bio, its) == 1);
+    char* at = nullptr;
+    const long size = BIO_ctrl(bio, BIO_CTRL_INFO, 0, &at);
+    std::string text(at, static_cast<size_t>(size));
+    BIO_free(bio);
+    return text;
+  }
   // Has the other side sent its end notice, as far as `read` has read?
   bool has_ended() const { return ended_; }
 

@@ -61,6 +61,7 @@ class ProtobufReader {
     else
       return in_.ReadVarint64(&value);
   }
+  bool read_fixed64(uint64_t& bits) { return in_.ReadLittleEndian64(&bits); }
   // Reads the bytes of a varint, without decoding it.
   bool read_raw_number(std::string_view& value) {
     const size_t from = position();

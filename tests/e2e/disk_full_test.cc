@@ -8,6 +8,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -15,6 +16,7 @@
 #include <string>
 #include <thread>
 
+#include "tests/e2e/file_limit.h"
 #include "tests/e2e/recorded_load.h"
 
 namespace sluice::tests::disk_full_test {
@@ -25,13 +27,6 @@ using namespace std::chrono_literals;
 
 const std::map<Spoken, uint32_t> counters{
     {Spoken::divvy, 2'000}, {Spoken::limitd, 1'000}, {Spoken::droplet, 500}};
-
-void limit_files(const Process& process, rlim_t bytes) {
-  rlimit limit{};
-  ASSERT_EQ(::prlimit(process.pid(), RLIMIT_FSIZE, nullptr, &limit), 0);
-  limit.rlim_cur = bytes;
-  ASSERT_EQ(::prlimit(process.pid(), RLIMIT_FSIZE, &limit, nullptr), 0);
-}
 
 bool eventually(const std::function<bool()>& holds) {
   for (const Deadline deadline = soon(); !holds(); std::this_thread::sleep_for(1ms))
@@ -173,6 +168,56 @@ TEST(DiskFullAtIntervals, ServiceContinuesAndNothingIsForgottenOnceThereIsRoom) 
   std::string told;
   EXPECT_EQ(record.compare(server, told), 0u) << told;
 }
+
+// A copy without what was answered before would be taken for one with it.
+class BackupOnAFullDisk : public testing::TestWithParam<const char*> {};
+
+TEST_P(BackupOnAFullDisk, FailsAndLeavesNoCopyAndTheServerGoesOn) {
+  const std::string durability = std::string("durability: ") + GetParam();
+  const Folder folder;
+  const std::string target = folder.path() + "/copy";
+  const auto backup = [&] {
+    return run({.arguments = {"store", "backup", folder.path() + "/data", target}});
+  };
+  {
+    RecordedServer server(folder, durability);
+    // limitd's rules are served from memory while the disk is full, with `always` as well.
+    const auto talker = Talker::connect(Spoken::limitd, server.port(Spoken::limitd));
+    const auto used = [&](uint32_t counter) {
+      EXPECT_TRUE(talker->send(talker->request(counter, false)));
+      const auto told = talker->read(counter);
+      return told && told->answer == Answer::granted ? told->used : -1;
+    };
+    EXPECT_EQ(used(1), 1);
+    limit_files(server.process(), 0);
+    ASSERT_TRUE(eventually([&] {
+      EXPECT_GT(used(3), 0);
+      return server.err().find("until it can be written") != std::string::npos;
+    }));
+    EXPECT_EQ(used(5), 1);
+    const Finished failed = backup();
+    EXPECT_EQ(failed.status, 1) << failed.out;
+    EXPECT_NE(failed.err.find("the disk cannot be written at the moment"), std::string::npos)
+        << failed.err;
+    for (const std::string& left : {target, target + ".new"})
+      EXPECT_NE(run({.arguments = {"store", "check", left}}).status, 0) << left;
+    EXPECT_EQ(used(5), 2);
+    limit_files(server.process(), RLIM_INFINITY);
+    ASSERT_TRUE(server.process().says("can be written again")) << server.err();
+    const Finished made = backup();
+    EXPECT_EQ(made.status, 0) << made.err;
+    EXPECT_EQ(server.stop(), 0);
+  }
+  std::filesystem::remove_all(folder.path() + "/data");
+  std::filesystem::rename(target, folder.path() + "/data");
+  RecordedServer server(folder, durability);
+  const auto talker = Talker::connect(Spoken::limitd, server.port(Spoken::limitd));
+  EXPECT_TRUE(talker->send(talker->request(5, false)));
+  EXPECT_EQ(talker->read(5)->used, 3);
+}
+
+INSTANTIATE_TEST_SUITE_P(Durabilities, BackupOnAFullDisk, testing::Values("interval", "always"),
+                         [](const auto& its) { return std::string(its.param); });
 
 }  // namespace
 }  // namespace sluice::tests::disk_full_test

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <exception>
 #include <string>
 #include <thread>
@@ -145,6 +146,28 @@ TEST(Stopping, IsNotDelayedByAClientThatKeepsSending) {
   const auto took = time_to_end(server.process());
   sender.join();
   EXPECT_LT(took, promised(5s));
+}
+
+// It always has requests under way, but none that the server would have to wait for.
+TEST(Stopping, IsNotDelayedByAClientThatAsksWithoutAPause) {
+  DivvyServer server("rules.ini", hundred_policy);
+  std::atomic<uint64_t> answered{0};
+  std::vector<std::thread> askers;
+  for (int i = 0; i < 4; ++i)
+    askers.emplace_back([&, client = server.client()]() mutable {
+      constexpr int under_way = 1000;
+      const std::string request = "HIT a=b\n";
+      bool open = client.send(repeated(request, under_way));
+      while (open && client.read_line()) {
+        ++answered;
+        open = client.send(request);
+      }
+    });
+  while (answered < 1000) std::this_thread::yield();
+  server.process().signal(SIGTERM);
+  const auto took = time_to_end(server.process());
+  for (std::thread& asker : askers) asker.join();
+  EXPECT_LT(took, promised(150ms));
 }
 
 TEST(Stopping, IsNotDelayedByAnUnreadStandardError) {

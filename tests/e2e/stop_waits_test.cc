@@ -4,16 +4,23 @@
 
 #include <chrono>
 #include <csignal>
+#include <future>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "tests/e2e/described.h"
+#include "tests/e2e/http_peers.h"
 #include "tests/support/divvy_server.h"
+#include "tests/support/patience.h"
 #include "tests/support/stopped_waits.h"
 
 namespace sluice::tests {
 namespace {
+
+http_e2e::Asked take(const std::string& target, int units) {
+  return http_e2e::post(target, http_e2e::about({{"jar", "j"}}, {{"n", units}}));
+}
 
 TEST(StopWithWaits, AnswersThemAndWhatIsBehindThemWithCountersInMemory) {
   const Folder folder;
@@ -25,6 +32,21 @@ TEST(StopWithWaits, AnswersThemAndWhatIsBehindThemWithCountersOnDisk) {
   StoppedWaits(folder, "store: { path: data }\n").expect_answers();
   const Folder synced;
   StoppedWaits(synced, "store: { path: data, durability: always }\n").expect_answers();
+}
+
+// Its bytes stay in the buffer while it waits, but none of them is of a request to come.
+TEST(StopWithWaits, AnswersAWaitOverHttpAtOnce) {
+  http_e2e::Door door;
+  EXPECT_EQ(http_e2e::Http1(door.port()).ask(take("/v1/take", 2)).status, 200);
+  http_e2e::Http1 client(door.port());
+  client.send(take("/v1/wait", 1));
+  ASSERT_TRUE(door.await_waiting(1));
+  const auto begin = std::chrono::steady_clock::now();
+  auto stopped = std::async(std::launch::async, [&] { door.stop(); });
+  EXPECT_EQ(client.read().status, 503);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, promised(Milliseconds(150)));
+  client.socket().half_close();
+  stopped.get();
 }
 
 // A person who waits with `sluice ask` is told of the stop, not that the units are never there.

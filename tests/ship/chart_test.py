@@ -9,8 +9,6 @@ import json
 import signal
 import socket
 import subprocess
-import sys
-import tempfile
 import threading
 import time
 import unittest
@@ -22,17 +20,14 @@ from pathlib import Path
 import kubernetes_validate
 import yaml
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "tools"), str(ROOT / "tests/clients/ship")]
+from with_helm import ROOT, HelmTest, render_chart  # which lets the next be found
 
-import render_chart  # noqa: E402
-from tools.dist import __main__ as release  # noqa: E402
-from kubelet import SECONDS_MAX, TOKEN, Object, Pod, breaches, of_kind, pod_specs, read_all, run, wait_until  # noqa: E402
+from kubelet import SECONDS_MAX, TOKEN, Object, Pod, breaches, of_kind, pod_specs, read_all, run, wait_until
+from tools.dist import __main__ as release
 
 CHART = render_chart.CHART
 VERSIONS = ("1.25", "1.30", "1.37")
 OPERATORS_KINDS = ("ServiceMonitor", "PrometheusRule")  # no schema of Kubernetes has them
-TEST_SECONDS_MAX = 600
 
 PROTOCOLS = ("http", "envoy", "resp", "divvy", "limitd", "droplet")
 FILES = {
@@ -117,33 +112,16 @@ TAKES = {
 }
 
 
-class LimitedTest(unittest.TestCase):
-    def setUp(self) -> None:
-        signal.signal(signal.SIGALRM, self._late)
-        signal.alarm(TEST_SECONDS_MAX)
-        self.addCleanup(signal.alarm, 0)
-        try:
-            render_chart.find_helm()
-        except render_chart.NoHelm as missing:
-            self.skipTest(str(missing))
-
-    def _late(self, *_: object) -> None:
-        raise TimeoutError(f"took more than {TEST_SECONDS_MAX} s")
+class ChartTest(HelmTest):
+    secrets = SECRETS
 
     def rendered(self, values: Object, version: str = VERSIONS[-1], *options: str, chart: Path = CHART) -> list[Object]:
         done = render_chart.template(chart, values, f"{version}.0", *options)
         self.assertEqual(done.returncode, 0, done.stderr)
         return read_all(done.stdout)
 
-    def folder(self) -> Path:
-        folder = tempfile.TemporaryDirectory(prefix="sluice-chart-")
-        self.addCleanup(folder.cleanup)
-        return Path(folder.name)
-
-    def pod(self, values: Object) -> Pod:
-        pod = Pod(self.rendered(values), self.folder(), SECRETS)
-        self.addCleanup(pod.kill)
-        return pod
+    def rendered_pod(self, values: Object) -> Pod:
+        return self.pod(self.rendered(values))
 
 
 @contextlib.contextmanager
@@ -177,7 +155,7 @@ def cluster(replicas: int) -> Iterator[str]:
             thread.join()
 
 
-class Rendered(LimitedTest):
+class Rendered(ChartTest):
     def test_helm_finds_nothing_to_say(self) -> None:
         for name, values in SETS.items():
             with self.subTest(name):
@@ -227,7 +205,7 @@ class Rendered(LimitedTest):
     def test_sluice_check_accepts_each_configuration(self) -> None:
         for name, values in SETS.items():
             with self.subTest(name):
-                pod = self.pod(values)
+                pod = self.rendered_pod(values)
                 done = run("check", pod.command()[-1], **pod.environment())
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
@@ -297,7 +275,7 @@ class Rendered(LimitedTest):
 
     def test_the_packed_chart_lints_and_renders_the_same(self) -> None:
         about = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
-        packed = self.folder() / "sluice.tgz"
+        packed = self.new_folder() / "sluice.tgz"
         packed.write_bytes(release.chart(about["version"], 1_700_000_000))
         done = subprocess.run([str(render_chart.find_helm()), "lint", "--strict", str(packed)], capture_output=True, text=True,
                               check=False, timeout=SECONDS_MAX)
@@ -337,7 +315,7 @@ class RedisServer:
         self._process.wait(SECONDS_MAX)
 
 
-class Served(LimitedTest):
+class Served(ChartTest):
     """Pods of the chart, with the real program."""
 
     def assert_takes(self, pod: Pod) -> None:
@@ -351,40 +329,40 @@ class Served(LimitedTest):
     def test_every_protocol_is_served_from_memory_and_from_a_disk(self) -> None:
         for store in ("memory", "disk"):
             with self.subTest(store=store):
-                pod = self.pod({**EVERYTHING, "store": store, "drainSeconds": 0}).start()
+                pod = self.rendered_pod({**EVERYTHING, "store": store, "drainSeconds": 0}).start()
                 self.assertEqual(pod.addresses.keys(), {*PROTOCOLS, "admin"})
                 self.assert_takes(pod)
                 self.assertEqual(pod.stop(), 0, pod.said)
 
     def test_commands_in_the_pod_find_an_admin_port_of_another_number(self) -> None:
-        pod = self.pod({"admin": {"port": 9901}}).start()
+        pod = self.rendered_pod({"admin": {"port": 9901}}).start()
         for command in (["health"], ["status"], ["top", "--over", "0s"]):
             with self.subTest(command[0]):
                 done = run(*command, **pod.environment())
                 self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_a_client_without_its_token_is_not_served(self) -> None:
-        pod = self.pod(EVERYTHING).start()
+        pod = self.rendered_pod(EVERYTHING).start()
         self.assertNotEqual(pod.ask("http", *TAKES["http"]).returncode, 0)
 
     def test_two_pods_share_the_counters_of_a_redis_with_a_password(self) -> None:
-        redis = RedisServer(self.folder(), SECRETS["redis-auth"]["password"])
+        redis = RedisServer(self.new_folder(), SECRETS["redis-auth"]["password"])
         self.addCleanup(redis.close)
         rule = {**RULE, "limit": {"quota": 3, "window": "1h"}}
         # Long, as the machine may be busy; what is tested is that they share.
         values = {"store": "redis", "rules": [rule], "drainSeconds": 0,
                   "redis": {"nodes": [f"127.0.0.1:{redis.port}"], "existingSecret": "redis-auth", "settings": {"deadline_ms": 20000}}}
-        pods = [self.pod(values).start() for _ in range(2)]
+        pods = [self.rendered_pod(values).start() for _ in range(2)]
         for pod in pods:
             wait_until(lambda: run("status", **pod.environment()).returncode == 0, "Redis is up")
         statuses = [pods[i % 2].ask("http", *TAKES["http"]).returncode for i in range(4)]
         self.assertEqual(statuses, [0, 0, 0, 1])
 
     def test_a_pod_that_is_told_to_stop_serves_on_while_it_is_not_ready(self) -> None:
-        pod = self.pod({"rules": [RULE], "drainSeconds": 300}).start()
+        pod = self.rendered_pod({"rules": [RULE], "drainSeconds": 300}).start()
         assert pod.process is not None
         self.assertEqual(self.health(pod), (200, 200))
-        pod.process.send_signal(signal.SIGTERM)
+        pod.process.process.send_signal(signal.SIGTERM)
         wait_until(lambda: self.health(pod) == (200, 503), "it is alive and not ready")
         self.assertEqual(pod.ask("http", *TAKES["http"]).returncode, 0)
         begin = time.monotonic()
@@ -406,7 +384,7 @@ class Served(LimitedTest):
         for values in ({}, EVERYTHING):  # with users it has no token
             [test] = of_kind(self.rendered(values), "Pod")
             [container] = test["spec"]["containers"]
-            pod = self.pod(values).start()
+            pod = self.rendered_pod(values).start()
             words = [pod.addresses["http"] if word == "sluice:8390" else word for word in container["args"]]
             self.assertNotEqual(words, container["args"])
             done = run(*words)
@@ -416,7 +394,7 @@ class Served(LimitedTest):
 
     def test_a_changed_file_of_a_policy_is_live_without_a_restart(self) -> None:
         values = {"protocols": {"divvy": {"enabled": True}}, "policy": [{"divvy": "rules.ini"}], "files": FILES}
-        pod = self.pod(values).start()
+        pod = self.rendered_pod(values).start()
         self.assertIn("2 left", pod.ask("divvy", "method=GET").stdout)
         changed = {**FILES, "rules.ini": FILES["rules.ini"].replace("= 3\n", "= 9\n")}
         [config] = of_kind(self.rendered({**values, "files": changed}), "ConfigMap")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -17,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests/clients/ship"), str(ROOT / "tests/clients/envoy/python")]
 
 from envoy_proxy import FILTER_SECONDS, Envoy, Upstream  # noqa: E402
-from kubelet import SECONDS_MAX, Pod, run  # noqa: E402
+from kubelet import SECONDS_MAX, Pod, PodTest, run  # noqa: E402
 from tools.dist import __main__ as release  # noqa: E402
 
 COMPOSE = ROOT / "deploy/compose.yaml"
@@ -110,21 +109,16 @@ class Container(Pod):
         return super().here(text).replace('"127.0.0.1:8380"', '"127.0.0.1:0"')
 
 
-class EnvoyInFront(unittest.TestCase):
+class EnvoyInFront(PodTest):
+    test_seconds_max = TEST_SECONDS_MAX
+
     def setUp(self) -> None:
-        signal.signal(signal.SIGALRM, self._late)
-        signal.alarm(TEST_SECONDS_MAX)
-        self.addCleanup(signal.alarm, 0)
-        folder = tempfile.TemporaryDirectory(prefix="sluice-compose-")
-        self.addCleanup(folder.cleanup)
-        self.sluice = Container(Path(folder.name))
+        super().setUp()
+        self.sluice = Container(self.new_folder())
         self.addCleanup(self.sluice.kill)
         self.sluice.start()
         self.upstream = Upstream()
         self.addCleanup(self.upstream.close)
-
-    def _late(self, *_: object) -> None:
-        raise TimeoutError(f"took more than {TEST_SECONDS_MAX} s")
 
     def envoy(self) -> Envoy:
         """With the file of deploy/, at ports of this machine."""

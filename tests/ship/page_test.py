@@ -5,25 +5,18 @@ from __future__ import annotations
 
 import re
 import shlex
-import signal
 import subprocess
-import sys
-import tempfile
 import unittest
 from datetime import date
-from pathlib import Path
 
 import yaml
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests/clients/ship"), str(ROOT / "tests/clients/docs")]
+from with_helm import ROOT, HelmTest, render_chart  # which lets the next be found
 
-import render_chart  # noqa: E402
-from kubelet import BINARY, SECONDS_MAX, TOKEN, Object, Pod, breaches, of_kind, read_all, run  # noqa: E402
-from manual import settled  # noqa: E402
+from kubelet import BINARY, SECONDS_MAX, Object, Pod, breaches, of_kind, read_all, run
+from manual import settled
 
 PAGE = ROOT / "docs/kubernetes.md"
-TEST_SECONDS_MAX = 600
 # Programs that the page names and that are not here, or that need a cluster; nothing of ours is in these lines but file names.
 ELSEWHERE = ("skopeo copy", "kind load", "k3s ctr", "ctr -n", "helm rollback sluice", "helm test sluice",
              "helm upgrade sluice sluice-NEW.tgz")
@@ -52,18 +45,10 @@ def commands(text: str) -> list[str]:
     return [re.sub(r"\s{2,}#.*", "", line.removeprefix("$ ")).rstrip() for line in lines if COMMAND.match(line.removeprefix("$ "))]
 
 
-class Page(unittest.TestCase):
+class Page(HelmTest):
     def setUp(self) -> None:
-        signal.signal(signal.SIGALRM, self._late)
-        signal.alarm(TEST_SECONDS_MAX)
-        self.addCleanup(signal.alarm, 0)
-        try:
-            render_chart.find_helm()
-        except render_chart.NoHelm as missing:
-            self.skipTest(str(missing))
-        folder = tempfile.TemporaryDirectory(prefix="sluice-page-")
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
+        super().setUp()
+        self.folder = self.new_folder()
         self.text = PAGE.read_text(encoding="utf-8")
         self.limits = "\n".join(next(block for block in blocks(self.text) if block[0] == "rules:")) + "\n"
         self.additions = ["\n".join(block) + "\n" for block in blocks(self.text) if VALUE.match(block[0])]
@@ -72,9 +57,6 @@ class Page(unittest.TestCase):
     def add(self, addition: str) -> None:
         """As a reader does, to limits.yaml as it was at first."""
         (self.folder / "limits.yaml").write_text(self.limits + addition, encoding="utf-8")
-
-    def _late(self, *_: object) -> None:
-        raise TimeoutError(f"took more than {TEST_SECONDS_MAX} s")
 
     def helm(self, line: str) -> list[Object]:
         """What `helm install`, `upgrade` or `template` of the page gives to the cluster."""
@@ -158,9 +140,7 @@ class Page(unittest.TestCase):
                 store = "disk" if place.startswith("statefulset/") else "memory"
                 self.add(next((addition for addition in self.additions if addition.startswith(f"store: {store}")), ""))
                 objects = self.helm("helm install sluice sluice-0.2.0.tgz --values limits.yaml")
-                pods[place] = Pod(objects, self.folder / store, {"sluice-admin": {"token": TOKEN}})
-                self.addCleanup(pods[place].kill)
-                pods[place].start()
+                pods[place] = self.pod(objects, self.folder / store).start()
             pod = pods[place]
             with self.subTest(line):
                 done = run(*[pod.here(word) for word in words[1:]], **pod.environment())
@@ -168,9 +148,7 @@ class Page(unittest.TestCase):
         self.assertEqual(len(pods), 2)
 
     def test_the_first_refused_request(self) -> None:
-        pod = Pod(self.helm("helm install sluice sluice-0.2.0.tgz --values limits.yaml"), self.folder, {"sluice-admin": {"token": TOKEN}})
-        self.addCleanup(pod.kill)
-        pod.start()
+        pod = self.pod(self.helm("helm install sluice sluice-0.2.0.tgz --values limits.yaml"), self.folder).start()
         # Stands for kubectl: types what is behind `--` beside the server, whose port `ask` has to be told here.
         kubectl = f"""kubectl() {{ shift 3; shift
             if [ "$1" = ask ]; then set -- ask "$2" --server {pod.addresses["http"]} --timeout 20000 "${{@:3}}"; fi

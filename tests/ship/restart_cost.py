@@ -67,12 +67,13 @@ class Client:
 def kill_once(pod: Pod, client: Client, seconds: float) -> Cost:
     """Takes units for so long, kills the server meanwhile, and starts it again at once."""
     assert pod.process is not None
+    process = pod.process.process
     killed_at = 0.0
 
     def kill() -> None:
         nonlocal killed_at
         killed_at = time.monotonic()
-        pod.process.kill()
+        process.kill()
 
     before = client.used(0)
     granted, begin = before, time.monotonic()

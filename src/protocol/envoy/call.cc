@@ -310,7 +310,8 @@ void Call::take_health(uint32_t index, const request::Verdict& verdict,
     return;
   }
   if (own != nullptr) limits_ = own->rules->shared_from_this();
-  const bool is_loaded = own == nullptr || own->kind != FoundRule::Kind::not_loaded;
+  const bool is_loaded = own == nullptr || own->kind != FoundRule::Kind::not_loaded ||
+                         own->rules->is_healthy_not_loaded();
   const bool has_domains = own != nullptr && own->kind == FoundRule::Kind::known_domain;
   healthy_ = healthy_ && verdict.error.empty() && is_loaded &&
              (has_domains || !options.healthy_with_domains);

@@ -7,6 +7,7 @@
 #include "cli/arguments.h"
 #include "config/config.h"
 #include "config/serving.h"
+#include "config/settings.h"
 #include "config/variables.h"
 #include "protocol/envoy/commands.h"
 #include "protocol/envoy/environment.h"
@@ -32,6 +33,10 @@ constexpr config::VariableHelp variables_help[] = {
     {"STATSD_HOST, STATSD_PORT, or USE_PROMETHEUS=true, PROMETHEUS_ADDR",
      "where counts are sent, under the original's names"},
     {"DEBUG_PORT", "a port with /rlconfig, the limits that are loaded"},
+    {"CONFIG_TYPE=GRPC_XDS_SOTW, CONFIG_GRPC_XDS_SERVER_URL, CONFIG_GRPC_XDS_NODE_ID",
+     "limits are sent by a control plane, in place of a folder"},
+    {"GRPC_SERVER_USE_TLS, GRPC_SERVER_TLS_CERT, GRPC_SERVER_TLS_KEY, GRPC_CLIENT_TLS_CACERT",
+     "TLS for gRPC, and the authority of its clients"},
     {"REDIS_SOCKET_TYPE=tcp, REDIS_URL, REDIS_AUTH, REDIS_TLS, REDIS_TIMEOUT",
      "the Redis that keeps the counters, shared with every `ratelimit` that uses it"}};
 
@@ -60,13 +65,20 @@ int serve(const protocol::Words& words, config::CommandIo& io) {
     config::Config config;
     const protocol::Protocol self = number_of(description);
     config.listen = {{{self, {"0.0.0.0", description.port}}}, {{self, {"0.0.0.0", http_port}}}};
-    base::Setting<std::string> folder;
-    if (arguments.positional().empty())
-      folder = limits_folder(io, to);
-    else
-      folder = {arguments.positional().front(), "argument"};
-    auto files = std::make_unique<LimitsFiles>(std::move(folder));
-    apply_limits_environment(io, *files, to);
+    std::unique_ptr<protocol::PolicyFiles> files = xds_of_environment(io, to);
+    const bool has_folder = !arguments.positional().empty();
+    if (files != nullptr && has_folder) {
+      base::Diagnostic place;
+      place.subject = "CONFIG_TYPE";
+      config::complain(place, "limits come by xDS, and not from " + arguments.positional().front(),
+                       "unset it, or leave the folder out", to);
+    } else if (files == nullptr) {
+      auto folder = std::make_unique<LimitsFiles>(
+          has_folder ? base::Setting<std::string>{arguments.positional().front(), "argument"}
+                     : limits_folder(io, to));
+      apply_limits_environment(io, *folder, to);
+      files = std::move(folder);
+    }
     config.policy.push_back({self, base::Cloned<protocol::PolicyFiles>(std::move(files))});
     config::apply_environment(io, config, to);
     apply_service_environment(io, config, to);

@@ -35,6 +35,7 @@ constinit const protocol::Description description = {
     .make_worker_state = []() { return std::unique_ptr<request::WorkerState>(new EnvoyWorker); },
     .authenticates = true,
     .wants_address = true,
+    .alpn = protocol::alpn_of_http,
     .dialect = &dialect,
     .metrics = &own_metrics,
     .ask = &ask_words,

@@ -458,6 +458,14 @@ bool DescriptorReader::read_algorithm(const Fields& fields, Limit& limit) {
     limit.algorithm = *named;
     limit.extended = true;
   }
+  const bool denies_all = limit.requests_per_unit == 0;
+  if (denies_all && limit.algorithm != Algorithm::aligned_window &&
+      limit.algorithm != Algorithm::token_bucket) {
+    maps_.error("requests_per_unit", from.map,
+                "is 0, and a " + std::string(name_of(limit.algorithm)) + " needs 1 or more",
+                "take `algorithm` out to deny all, or write 1 or more");
+    return false;
+  }
   if (limit.algorithm != Algorithm::token_bucket) {
     if (has_burst)
       maps_.error(

@@ -9,14 +9,27 @@
 #include <vector>
 
 #include "config/settings.h"
+#include "net/tls.h"
 #include "protocol/envoy/commands.h"
 #include "protocol/envoy/variables.h"
+#include "protocol/envoy/xds.h"
 #include "wire/http_session.h"
 
 namespace sluice::envoy {
 namespace {
 
 constexpr int64_t over_cache_max = int64_t{1} << 30;
+constexpr int64_t xds_message_bytes_max = int64_t{1} << 30;
+
+std::vector<std::string> pieces_of(std::string_view list) {
+  std::vector<std::string> pieces;
+  while (!list.empty()) {
+    const size_t size = std::min(list.find(','), list.size());
+    if (size > 0) pieces.emplace_back(list.substr(0, size));
+    list.remove_prefix(std::min(size + 1, list.size()));
+  }
+  return pieces;
+}
 
 // As in Go an empty host is every address.
 std::string host_of(Variables& variables, const char* name) {
@@ -31,6 +44,26 @@ void apply_addresses(Variables& variables, config::Config& config) {
   };
   apply(config.listen[0].value, "GRPC_HOST", "GRPC_PORT");
   apply(config.listen[1].value, "HOST", "PORT");
+}
+
+// As in the original the authorities of the system are trusted as well.
+void apply_tls(Variables& variables, config::Listener& grpc) {
+  if (!variables.is_true("GRPC_SERVER_USE_TLS")) return;
+  net::TlsServer& tls = grpc.tls.emplace();
+  const auto file = [&](const char* name, std::string& to) {
+    if (auto path = variables.text(name))
+      to = *std::move(path);
+    else
+      variables.complain(name, "is not set, and GRPC_SERVER_USE_TLS asks for TLS",
+                         "set it to the path of a PEM file");
+  };
+  file("GRPC_SERVER_TLS_CERT", tls.certificate);
+  file("GRPC_SERVER_TLS_KEY", tls.key);
+  tls.client_ca = variables.text("GRPC_CLIENT_TLS_CACERT").value_or("");
+  if (tls.client_ca.empty()) return;
+  tls.client = net::TlsServer::Client::require;
+  tls.with_system = true;
+  if (auto name = variables.text("GRPC_CLIENT_TLS_SAN")) tls.names = {*std::move(name)};
 }
 
 // Adds the listener of the debug port only if DEBUG_PORT is set, so that no port is open that the
@@ -229,6 +262,24 @@ std::optional<RedisPlace> read_place(Variables& variables, const char* type, con
   return place;
 }
 
+// The files are those of both servers.
+void apply_redis_tls(Variables& variables, redis::Options& redis) {
+  net::TlsClient& files = redis.tls_files;
+  files.certificate = variables.text("REDIS_TLS_CLIENT_CERT").value_or("");
+  files.key = variables.text("REDIS_TLS_CLIENT_KEY").value_or("");
+  files.authority = variables.text("REDIS_TLS_CACERT").value_or("");
+  files.any_name = variables.is_true("REDIS_TLS_SKIP_HOSTNAME_VERIFICATION");
+  if (files.certificate.empty() != files.key.empty())
+    variables.complain(files.key.empty() ? "REDIS_TLS_CLIENT_KEY" : "REDIS_TLS_CLIENT_CERT",
+                       "is not set, and the other of certificate and key is", "set both, or none");
+  if (redis.tls || variables.is_true("REDIS_PERSECOND_TLS")) return;
+  for (const char* name : {"REDIS_TLS_CLIENT_CERT", "REDIS_TLS_CLIENT_KEY", "REDIS_TLS_CACERT",
+                           "REDIS_TLS_SKIP_HOSTNAME_VERIFICATION"})
+    if (variables.is_wanted(name))
+      variables.warn(name, "has no effect, as Redis is reached without TLS",
+                     "set REDIS_TLS=true, or unset it");
+}
+
 // The second Redis keeps the counters of limits per second.
 void apply_second_redis(Variables& variables, redis::Options& redis,
                         base::Diagnostics& diagnostics) {
@@ -274,6 +325,7 @@ void apply_redis(Variables& variables, config::Config& config, base::Diagnostics
   redis.sentinel = std::move(place->sentinel);
   apply_auth(variables.text("REDIS_AUTH"), redis.username, redis.password);
   redis.tls = variables.is_true("REDIS_TLS");
+  apply_redis_tls(variables, redis);
   redis.deadline = variables.duration("REDIS_TIMEOUT").value_or(base::seconds(10));
   if (redis.deadline.us == 0)
     variables.complain("REDIS_TIMEOUT", "an answer cannot come in no time",
@@ -312,6 +364,62 @@ base::Setting<std::string> limits_folder(const config::CommandIo& io,
   return {std::move(path), "RUNTIME_ROOT"};
 }
 
+std::unique_ptr<protocol::PolicyFiles> xds_of_environment(const config::CommandIo& io,
+                                                          base::Diagnostics& diagnostics) {
+  Variables variables(io, diagnostics);
+  if (!variables.is_xds()) return nullptr;
+  auto policy = std::make_unique<XdsPolicy>();
+  XdsSettings& to = policy->settings;
+  policy->path.origin = "CONFIG_TYPE";
+  if (auto server = variables.text("CONFIG_GRPC_XDS_SERVER_URL")) {
+    if (const auto target = read_xds_target(*server); !target)
+      variables.complain("CONFIG_GRPC_XDS_SERVER_URL", target.problem().text,
+                         "set it to HOST:PORT");
+    to.server = *std::move(server);
+  }
+  if (auto node = variables.set("CONFIG_GRPC_XDS_NODE_ID")) to.node = *std::move(node);
+  // As in the original a piece without a sign is dropped.
+  for (const std::string& piece :
+       pieces_of(variables.text("CONFIG_GRPC_XDS_NODE_METADATA").value_or("")))
+    if (const size_t at = piece.find('='); at != std::string::npos)
+      to.metadata.emplace_back(piece.substr(0, at), piece.substr(at + 1));
+  constexpr const char* headers = "CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS";
+  for (const std::string& piece : pieces_of(variables.text(headers).value_or(""))) {
+    auto pair = read_pair(piece, ':');
+    if (pair && wire::is_http_field_name(pair->first))
+      to.headers.push_back(*std::move(pair));
+    else
+      variables.complain(headers, "a piece of it is not NAME:VALUE", "set it to NAME:VALUE,...");
+  }
+  if (variables.is_true("CONFIG_GRPC_XDS_SERVER_USE_TLS")) {
+    XdsSettings::Tls& tls = to.tls.emplace();
+    tls.files.authority = variables.text("CONFIG_GRPC_XDS_SERVER_TLS_CACERT").value_or("");
+    tls.name = variables.text("CONFIG_GRPC_XDS_SERVER_TLS_SAN").value_or("");
+    const auto certificate = variables.text("CONFIG_GRPC_XDS_CLIENT_TLS_CERT"),
+               key = variables.text("CONFIG_GRPC_XDS_CLIENT_TLS_KEY");
+    if (certificate && key) {
+      tls.files.certificate = *certificate;
+      tls.files.key = *key;
+    } else if (certificate || key) {
+      variables.warn(
+          certificate ? "CONFIG_GRPC_XDS_CLIENT_TLS_CERT" : "CONFIG_GRPC_XDS_CLIENT_TLS_KEY",
+          "has no effect without the other of certificate and key", "set both, or unset it");
+    }
+  }
+  const auto first = variables.duration("XDS_CLIENT_BACKOFF_INITIAL_INTERVAL"),
+             longest = variables.duration("XDS_CLIENT_BACKOFF_MAX_INTERVAL");
+  if (first && first->us > 0) to.wait.first = *first;
+  if (longest && longest->us > 0) to.wait.longest = *longest;
+  const double factor = variables.ratio("XDS_CLIENT_BACKOFF_RANDOM_FACTOR").value_or(0);
+  if (factor > 1) to.wait.factor = factor;
+  to.wait.jitter = variables.truth("XDS_CLIENT_BACKOFF_JITTER").value_or(true);
+  constexpr const char* size = "XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES";
+  if (const auto bytes = variables.count(size, xds_message_bytes_max); bytes && *bytes > 0)
+    to.message_bytes_max = static_cast<uint64_t>(*bytes);
+  apply_limits_environment(io, policy->limits, diagnostics);
+  return policy;
+}
+
 void apply_limits_environment(const config::CommandIo& io, LimitsFiles& files,
                               base::Diagnostics& diagnostics) {
   Variables variables(io, diagnostics);
@@ -333,6 +441,7 @@ void apply_service_environment(const config::CommandIo& io, config::Config& conf
   Variables variables(io, diagnostics);
   variables.check();
   apply_addresses(variables, config);
+  apply_tls(variables, config.listen[0].value);
   auto& settings =
       static_cast<EnvoySettings&>(config.settings_of(protocol::number_of(description)));
   settings.origin = "environment";

@@ -2,6 +2,7 @@
 // are Go's (go_words.h). Main thread.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "base/diagnostic.h"
@@ -15,6 +16,10 @@ namespace sluice::envoy {
 // The folder of limits that RUNTIME_ROOT, RUNTIME_SUBDIRECTORY and RUNTIME_APPDIRECTORY name.
 base::Setting<std::string> limits_folder(const config::CommandIo& io,
                                          base::Diagnostics& diagnostics);
+
+// The policy that CONFIG_TYPE and the others of xDS ask for; null: limits come from files.
+std::unique_ptr<protocol::PolicyFiles> xds_of_environment(const config::CommandIo& io,
+                                                          base::Diagnostics& diagnostics);
 
 // Apply the variables about the limits, and all others. A variable that cannot be read, or that
 // asks for something that sluice cannot do and must not ignore, is an error; one without effect is

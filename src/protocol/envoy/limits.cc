@@ -411,7 +411,7 @@ std::string LimitSet::rlconfig() const {
   std::string text;
   const auto flag = [](bool is) { return is ? "true" : "false"; };
   for (const Limit& limit : limits_) {
-    append_sanitized(path(limit.node), text);
+    text += path(limit.node);
     (text += ": unit=") += name_of(limit.unit);
     (text += " requests_per_unit=") += std::to_string(limit.requests_per_unit);
     (text += ", shadow_mode: ") += flag(limit.shadow_mode);

@@ -227,6 +227,9 @@ auto envoy_file_mistakes() {
       {"  - key: k\n    rate_limit: {unit: day, algorithm: token_bucket}\n",
        "f.yaml:4:17: error: d.k: requests_per_unit: is 0, and a token bucket needs 1 or more; take "
        "`algorithm` out to deny all, or write 1 or more\n"},
+      {"  - key: k\n    rate_limit: {window: 5s, algorithm: sliding_log, requests_per_unit: 0}\n",
+       "f.yaml:4:17: error: d.k: requests_per_unit: is 0, and a sliding_log needs 1 or more; take "
+       "`algorithm` out to deny all, or write 1 or more\n"},
       {"  - key: k\n    rate_limit: {unlimited: true, window: 5s}\n",
        "f.yaml:4:43: error: d.k: window: contradicts `unlimited: true`; take one of them out\n"},
       {"  - key: k\n    rate_limit: {unlimited: true, algorithm: sliding_log}\n",

@@ -343,9 +343,9 @@ descriptors:
 )");
   EXPECT_EQ(
       set.rlconfig(),
-      "d_1.to_svc: unit=WEEK requests_per_unit=9, shadow_mode: false, quota_mode: true\n"
-      "d_1.to_svc.from: unit=MINUTE requests_per_unit=5, shadow_mode: true, quota_mode: false\n"
-      "d_1.free: unit=UNKNOWN requests_per_unit=0, shadow_mode: false, quota_mode: false\n");
+      "d:1.to_svc: unit=WEEK requests_per_unit=9, shadow_mode: false, quota_mode: true\n"
+      "d:1.to_svc.from: unit=MINUTE requests_per_unit=5, shadow_mode: true, quota_mode: false\n"
+      "d:1.free: unit=UNKNOWN requests_per_unit=0, shadow_mode: false, quota_mode: false\n");
 }
 
 TEST(EnvoyLimits, UnitsAndTheirLengths) {

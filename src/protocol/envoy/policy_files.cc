@@ -9,6 +9,7 @@
 #include "base/units.h"
 #include "config/settings.h"
 #include "protocol/envoy/limits_file.h"
+#include "protocol/envoy/xds.h"
 
 namespace sluice::envoy {
 namespace {
@@ -165,8 +166,8 @@ constinit const protocol::PolicyFormat policy_format = {
     .rules = "limits",
     .request = "domain=messaging message_type=marketing to_number=2061234567",
     .counter = {},
-    .second = "there is a folder of Envoy's limits already",
-    .second_remedy = "put its files into the first",
+    .second = "there are Envoy's limits already, from a folder or by xDS",
+    .second_remedy = "put all of them into one folder, or have all of them sent",
     .without_rules = {},
     .kinds = kinds,
     .doubtful_endings = doubtful_endings,
@@ -190,6 +191,8 @@ constinit const protocol::PolicyFormat policy_format = {
                                            false);
     },
     .example = nullptr,
+    .sent_key = "xds",
+    .sent = []() -> std::unique_ptr<protocol::SentPolicy> { return std::make_unique<XdsPolicy>(); },
 };
 
 }  // namespace sluice::envoy

@@ -335,8 +335,8 @@ FoundRule::Kind kind_of(size_t place) {
 
 }  // namespace
 
-LimitRules::LimitRules(LimitSet set)
-    : set_(std::move(set)), serial_([] {
+LimitRules::LimitRules(LimitSet set, bool healthy_not_loaded)
+    : set_(std::move(set)), healthy_not_loaded_(healthy_not_loaded), serial_([] {
         static std::atomic<uint64_t> made{0};
         return ++made;
       }()) {}
@@ -351,7 +351,7 @@ bool LimitRules::are_loaded(const policy::RuleSet& rules) {
 void LimitRules::add(LimitSet set, const RulesOptions& options, request::Spaces& spaces,
                      policy::RuleSet& rules) {
   SLUICE_CHECK(rules.rules(&dialect).empty());
-  const std::shared_ptr<LimitRules> its(new LimitRules(std::move(set)));
+  const std::shared_ptr<LimitRules> its(new LimitRules(std::move(set), options.healthy_not_loaded));
   const LimitSet& limits = its->set_;
   const size_t count = limits.limits().size();
   its->data_.resize(count + fixed_rules);

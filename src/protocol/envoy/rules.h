@@ -61,7 +61,8 @@ struct RulesOptions {
   std::string key_prefix{};    // of counters in Redis that other servers share
   uint32_t life_jitter_s = 0;  // the bound of the random part of their expiry
   request::OnError on_store_error = request::OnError::error;
-  bool not_loaded = false;  // the files cannot be used, so requests are refused
+  bool not_loaded = false;          // the files cannot be used, so requests are refused
+  bool healthy_not_loaded = false;  // the service counts as healthy even then
 };
 
 // The limits, and the data of their rules. Immutable; any thread. Owned by the rule set, and by
@@ -75,14 +76,17 @@ class LimitRules : public std::enable_shared_from_this<LimitRules> {
   const LimitSet& set() const { return set_; }
   // Greater than that of every earlier object of this process.
   uint64_t serial() const { return serial_; }
+  // As RulesOptions::healthy_not_loaded.
+  bool is_healthy_not_loaded() const { return healthy_not_loaded_; }
   // False: the rule set is that for files that could not be used (RulesOptions::not_loaded).
   static bool are_loaded(const policy::RuleSet& rules);
 
  private:
   struct Tree;
-  explicit LimitRules(LimitSet set);
+  LimitRules(LimitSet set, bool healthy_not_loaded);
 
   LimitSet set_;
+  const bool healthy_not_loaded_;
   const uint64_t serial_;
   std::vector<FoundRule> data_;                // by the rules' indices in the dialect
   std::vector<const request::Space*> spaces_;  // by the limits' numbers

@@ -83,7 +83,7 @@ GrpcSession::GrpcSession(EnvoyWorker& worker, const EnvoyOptions& options,
       clock_(peer.clock),
       listener_(peer.listener),
       server_(peer.server),
-      identity_(peer.access),
+      identity_(peer.access, peer.certificate),
       grpc_(worker.grpc, {}, is_streamed) {
   if (options.connection_age == base::never || clock_ == nullptr) return;
   const base::Time now = clock_->monotonic();
@@ -611,8 +611,11 @@ request::Received EnvoySession::receive(std::string_view in, bool end, request::
                                         base::Buffer& out) {
   if (door_ == nullptr) {
     const std::string_view begin = in.substr(0, http2_begin.size());
-    const request::Peer peer{
-        .server = server_, .listener = listener_, .access = access_, .clock = clock_};
+    const request::Peer peer{.server = server_,
+                             .listener = listener_,
+                             .access = access_,
+                             .clock = clock_,
+                             .certificate = certificate_};
     if (is_debug_)
       door_ = std::make_unique<HttpSession>(worker_, options_, HttpSession::Paths::debug, peer);
     else if (begin == http2_begin)

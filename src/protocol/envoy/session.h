@@ -141,7 +141,7 @@ class HttpSession final : public request::Session {
         paths_(paths),
         listener_(peer.listener),
         server_(peer.server),
-        identity_(peer.access),
+        identity_(peer.access, peer.certificate),
         http_(message_bytes_max) {}
 
   request::Received receive(std::string_view in, bool end, request::Requests& requests,
@@ -191,6 +191,7 @@ class EnvoySession final : public request::Session {
   // `peer.worker` must be an EnvoyWorker.
   explicit EnvoySession(const request::Peer& peer);
 
+  void on_certificate(std::string_view name) override { certificate_ = name; }
   request::Received receive(std::string_view in, bool end, request::Requests& requests,
                             base::Buffer& out) override;
   bool reply(const request::Request& request, const request::Verdict& verdict, base::Time now,
@@ -242,6 +243,7 @@ class EnvoySession final : public request::Session {
   const request::ServerView* const server_;
   const access::Access* const access_;
   const bool is_debug_;
+  std::string certificate_;                 // as Peer::certificate
   std::unique_ptr<request::Session> door_;  // null: not enough bytes have arrived to decide
 };
 

@@ -20,6 +20,7 @@ enum class Fate : uint8_t {
   no_effect,  // in sluice
   needs,      // has no effect unless `other` is wanted
   of_redis,   // has no effect unless a Redis is named
+  of_xds,     // has no effect unless limits come by xDS
 };
 struct Variable {
   VariableKind kind;
@@ -30,12 +31,6 @@ struct Variable {
   const char *what = nullptr, *remedy = nullptr;
 };
 
-// It must never serve plain text in place of TLS.
-constexpr const char* no_listener_tls = "listeners cannot have TLS yet";
-constexpr const char* no_redis_tls =
-    "connections to Redis cannot have a certificate or an authority of their own yet";
-constexpr const char* proxy_in_front =
-    "unset it, and let a proxy or the mesh in front of sluice have the certificate";
 constexpr auto all = [] {
   using enum VariableKind;
   using enum Fate;
@@ -103,21 +98,19 @@ constexpr auto all = [] {
       {text, "REDIS_PERSECOND_SENTINEL_AUTH"},
       {text, "REDIS_PERSECOND_AUTH"},
       {truth, "REDIS_PERSECOND_TLS"},
-      {truth, "GRPC_SERVER_USE_TLS", refused, nullptr, no_listener_tls, proxy_in_front},
-      {text, "GRPC_SERVER_TLS_CERT", refused, "GRPC_SERVER_USE_TLS", no_listener_tls,
-       proxy_in_front},
-      {text, "GRPC_SERVER_TLS_KEY", refused, "GRPC_SERVER_USE_TLS", no_listener_tls,
-       proxy_in_front},
-      {text, "GRPC_CLIENT_TLS_CACERT", refused, "GRPC_SERVER_USE_TLS", no_listener_tls,
-       proxy_in_front},
-      {text, "GRPC_CLIENT_TLS_SAN", refused, "GRPC_SERVER_USE_TLS", no_listener_tls,
-       proxy_in_front},
-      {text, "REDIS_TLS_CLIENT_CERT", refused, "REDIS_TLS", no_redis_tls, "unset it"},
-      {text, "REDIS_TLS_CLIENT_KEY", refused, "REDIS_TLS", no_redis_tls, "unset it"},
-      {text, "REDIS_TLS_CACERT", refused, "REDIS_TLS", no_redis_tls,
-       "unset it, and add the authority to those of the system"},
-      {truth, "REDIS_TLS_SKIP_HOSTNAME_VERIFICATION", refused, "REDIS_TLS",
-       "the name in Redis' certificate is always verified", "unset it"},
+      {truth, "GRPC_SERVER_USE_TLS"},
+      {text, "GRPC_SERVER_TLS_CERT", needs, "GRPC_SERVER_USE_TLS", "there is no TLS",
+       "set GRPC_SERVER_USE_TLS=true, or unset it"},
+      {text, "GRPC_SERVER_TLS_KEY", needs, "GRPC_SERVER_USE_TLS", "there is no TLS",
+       "set GRPC_SERVER_USE_TLS=true, or unset it"},
+      {text, "GRPC_CLIENT_TLS_CACERT", needs, "GRPC_SERVER_USE_TLS", "there is no TLS",
+       "set GRPC_SERVER_USE_TLS=true, or unset it"},
+      {text, "GRPC_CLIENT_TLS_SAN", needs, "GRPC_CLIENT_TLS_CACERT",
+       "clients are not asked for certificates", "set GRPC_CLIENT_TLS_CACERT, or unset it"},
+      {text, "REDIS_TLS_CLIENT_CERT", of_redis},
+      {text, "REDIS_TLS_CLIENT_KEY", of_redis},
+      {text, "REDIS_TLS_CACERT", of_redis},
+      {truth, "REDIS_TLS_SKIP_HOSTNAME_VERIFICATION", of_redis},
       {text, "GRPC_UDS", refused, nullptr, "listeners cannot be UNIX sockets yet",
        "unset it; set GRPC_HOST and GRPC_PORT"},
       {truth, "USE_DOG_STATSD", refused, nullptr, "DogStatsD is not spoken",
@@ -138,24 +131,32 @@ constexpr auto all = [] {
       {text, "REDIS_PERSECOND_POOL_ON_EMPTY_BEHAVIOR", no_effect},
       {duration, "REDIS_PERSECOND_TIMEOUT", no_effect},
       {text, "USE_DOG_STATSD_MOGRIFIERS", no_effect},
-      {text, "PROMETHEUS_MAPPER_YAML", no_effect},
-      {duration, "CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL"},
-      {truth, "CONFIG_GRPC_XDS_SERVER_USE_TLS"},
+      {text, "PROMETHEUS_MAPPER_YAML"},  // the original's own names are always those in it
+      {text, "CONFIG_GRPC_XDS_SERVER_URL", of_xds},
+      {text, "CONFIG_GRPC_XDS_NODE_ID", of_xds},
+      {text, "CONFIG_GRPC_XDS_NODE_METADATA", of_xds},
+      {text, "CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS", of_xds},
+      {duration, "CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL", of_xds},
+      {truth, "CONFIG_GRPC_XDS_SERVER_USE_TLS", of_xds},
+      {text, "CONFIG_GRPC_XDS_CLIENT_TLS_CERT", of_xds},
+      {text, "CONFIG_GRPC_XDS_CLIENT_TLS_KEY", of_xds},
+      {text, "CONFIG_GRPC_XDS_SERVER_TLS_CACERT", of_xds},
+      {text, "CONFIG_GRPC_XDS_SERVER_TLS_SAN", of_xds},
       {number, "MEMCACHE_MAX_IDLE_CONNS"},
       {duration, "MEMCACHE_SRV_REFRESH"},
       {truth, "MEMCACHE_TLS"},
       {truth, "MEMCACHE_TLS_SKIP_HOSTNAME_VERIFICATION"},
       {ratio, "TRACING_SAMPLING_RATE"},
-      {duration, "XDS_CLIENT_BACKOFF_INITIAL_INTERVAL"},
-      {truth, "XDS_CLIENT_BACKOFF_JITTER"},
-      {duration, "XDS_CLIENT_BACKOFF_MAX_INTERVAL"},
-      {ratio, "XDS_CLIENT_BACKOFF_RANDOM_FACTOR"},
-      {number, "XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES"},
+      {duration, "XDS_CLIENT_BACKOFF_INITIAL_INTERVAL", of_xds},
+      {truth, "XDS_CLIENT_BACKOFF_JITTER", of_xds},
+      {duration, "XDS_CLIENT_BACKOFF_MAX_INTERVAL", of_xds},
+      {ratio, "XDS_CLIENT_BACKOFF_RANDOM_FACTOR", of_xds},
+      {number, "XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES", of_xds},
   });
 }();
 // Further variables without effect, by their prefixes.
-constexpr std::string_view without_effect_prefixes[] = {
-    "CONFIG_GRPC_XDS_", "XDS_CLIENT_", "DOG_STATSD_MOGRIFIER_", "TRACING_", "OTEL_", "MEMCACHE_"};
+constexpr std::string_view without_effect_prefixes[] = {"DOG_STATSD_MOGRIFIER_", "TRACING_",
+                                                        "OTEL_", "MEMCACHE_"};
 
 bool is_readable(VariableKind kind, const std::string& text) {
   switch (kind) {
@@ -216,9 +217,18 @@ bool Variables::is_wanted(const char* name) const {
   return value && read_go_bool(*value) != false;
 }
 
+bool Variables::is_xds() const {
+  return set("CONFIG_TYPE") == "GRPC_XDS_SOTW";
+}
+
 std::optional<base::Duration> Variables::duration(const char* name) const {
   const auto value = text(name);
   return value ? read_go_duration(*value) : std::nullopt;
+}
+
+std::optional<double> Variables::ratio(const char* name) const {
+  const auto value = text(name);
+  return value ? read_go_float(*value) : std::nullopt;
 }
 
 std::optional<int64_t> Variables::number(const char* name) const {
@@ -257,13 +267,16 @@ void Variables::check() {
     if (fate == no_effect && is_wanted(name)) warn(name, "has no effect here", "it may be unset");
     if (fate == needs && text(name) && !is_wanted(other))
       warn(name, std::string("has no effect, as ") + what, remedy);
+    if (fate == of_xds && text(name) && !is_xds())
+      warn(name, "has no effect, as limits come from files",
+           "set CONFIG_TYPE=GRPC_XDS_SOTW, or unset it");
   }
   if (text("BACKEND_TYPE").value_or("redis") != "redis")
     complain("BACKEND_TYPE", "only Redis can keep the counters, or sluice itself",
              "unset it, or set it to redis");
-  if (set("CONFIG_TYPE").value_or("FILE") != "FILE")
-    complain("CONFIG_TYPE", "limits come from files only, not by xDS yet",
-             "unset it, or set it to FILE");
+  if (const auto type = set("CONFIG_TYPE"); type && *type != "FILE" && !is_xds())
+    complain("CONFIG_TYPE", "`" + *type + "` is no way by which limits come",
+             "set it to FILE or GRPC_XDS_SOTW, or unset it");
   if (!io_.variables) return;
   for (const auto& [name, value] : io_.variables())
     for (const std::string_view prefix : without_effect_prefixes)

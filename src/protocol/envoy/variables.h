@@ -25,8 +25,11 @@ class Variables : public config::Variables {
   bool is_true(const char* name) const { return truth(name).value_or(false); }
   // Is it set, and not to `false`?
   bool is_wanted(const char* name) const;
+  // Do limits come by xDS?
+  bool is_xds() const;
   std::optional<base::Duration> duration(const char* name) const;
   std::optional<int64_t> number(const char* name) const;
+  std::optional<double> ratio(const char* name) const;
   // A number out of its range is reported.
   std::optional<int64_t> count(const char* name, int64_t most);
   std::optional<uint16_t> port(const char* name);

@@ -84,7 +84,7 @@ Http1Session::Http1Session(HttpWorker& worker, const HttpOptions& options,
       options_(options),
       peer_(peer),
       reader_(http1_bounds, wire::Http1Reader::Use::requests, &worker.spare_fields),
-      identity_(peer.access),
+      identity_(peer.access, peer.certificate),
       auth_peer_(peer.address, options.auth.trusted) {}
 
 Http1Session::~Http1Session() {
@@ -243,7 +243,7 @@ Http2Session::Http2Session(HttpWorker& worker, const HttpOptions& options,
       options_(options),
       peer_(peer),
       http2_(worker.http2, http2_bounds),
-      identity_(peer.access),
+      identity_(peer.access, peer.certificate),
       auth_peer_(peer.address, options.auth.trusted) {}
 
 Http2Session::~Http2Session() {

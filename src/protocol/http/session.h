@@ -154,6 +154,7 @@ class HttpSession final : public request::Session {
   // `peer.worker` must be an HttpWorker.
   explicit HttpSession(const request::Peer& peer);
 
+  void on_certificate(std::string_view name) override { peer_.certificate = name; }
   request::Received receive(std::string_view in, bool end, request::Requests& requests,
                             base::Buffer& out) override;
   bool reply(const request::Request& request, const request::Verdict& verdict, base::Time now,
@@ -202,7 +203,7 @@ class HttpSession final : public request::Session {
  private:
   void open_http1();
 
-  const request::Peer peer_;
+  request::Peer peer_;
   HttpWorker& worker_;
   const HttpOptions& options_;
   std::unique_ptr<request::Session> door_;  // null: not enough bytes have arrived to decide

@@ -74,6 +74,7 @@ class RespSession final : public request::Session {
   ~RespSession() override;
 
   // Commands after a breach of the protocol, or after QUIT, are ignored, also in all later calls.
+  void on_certificate(std::string_view name) override { identity_.present(name); }
   request::Received receive(std::string_view in, bool end, request::Requests& requests,
                             base::Buffer& out) override;
   // Always returns true.

@@ -104,7 +104,8 @@ uint64_t stored_carry(limit::CarryOver carry) {
 bool is_usable(const Limit& limit) {
   if (!limit::has_counter(limit.algorithm)) return true;
   if (limit.algorithm == Algorithm::fixed_bucket) return limit.burst >= 1;
-  return limit.quota >= 1 && limit.window.us >= 1 &&
+  const int64_t least = limit.algorithm == Algorithm::aligned_window ? 0 : 1;
+  return limit.quota >= least && limit.window.us >= 1 &&
          (limit.algorithm != Algorithm::token_bucket || limit.burst >= 1);
 }
 

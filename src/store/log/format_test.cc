@@ -216,6 +216,7 @@ TEST(StoreFormat, SpacesAndLimitsThatCannotBeAreRefused) {
   };
   EXPECT_TRUE(is_read({Algorithm::token_bucket, 5, {7}, 9}));
   EXPECT_TRUE(is_read({Algorithm::gcra_redis, 1, {1}, 1}));
+  EXPECT_TRUE(is_read({Algorithm::aligned_window, 0, {7}, 0}));  // which denies all, and counts
   EXPECT_FALSE(is_read({Algorithm::token_bucket, 5, {7}, 0}));
   EXPECT_FALSE(is_read({Algorithm::fixed_window, 0, {7}, 0}));
   EXPECT_FALSE(is_read({Algorithm::fixed_window, 5, {0}, 0}));

@@ -5,24 +5,24 @@ from __future__ import annotations
 
 import base64
 import os
-import queue
 import re
-import signal
 import subprocess
+import sys
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 import yaml
 
-ROOT = Path(__file__).resolve().parents[3]
-BINARY = os.environ.get("SLUICE_BINARY") or str(ROOT / "build/release/sluice")
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from started import BINARY, ROOT, LimitedTest, Started, wait_until  # noqa: E402, F401  (for the tests as well)
+
 MANIFESTS = ROOT / "deploy/kubernetes"
 SECONDS_MAX = 60  # of one command, and of whatever is waited for
 TOKEN = "a-token-for-tests-alone"
-LISTENING = re.compile(r"^sluice: (\w+) listening on (127\.0\.0\.1:\d+)")
+LISTENING = r"^sluice: (\w+) listening on (127\.0\.0\.1:\d+)"
 
 Object = dict[str, object]
 
@@ -88,14 +88,6 @@ def lay_out(folder: Path, files: dict[str, str]) -> None:
         old.rmdir()
 
 
-def wait_until(holds: Callable[[], bool], what: str) -> None:
-    end = time.monotonic() + SECONDS_MAX
-    while not holds():
-        if time.monotonic() > end:
-            raise TimeoutError(f"{what}: not within {SECONDS_MAX} s")
-        time.sleep(0.01)
-
-
 def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """The program under test, without the tester's environment."""
     return subprocess.run([BINARY, *words], env={"PATH": os.environ["PATH"], **environment}, stdin=subprocess.DEVNULL,
@@ -117,7 +109,7 @@ class Pod:
         claims = [claim["metadata"]["name"] for claim in workload["spec"].get("volumeClaimTemplates", [])]
         self._volumes = {**{volume["name"]: volume for volume in self.spec["volumes"]}, **{name: {} for name in claims}}
         self._folders = {mount["mountPath"]: folder / mount["name"] for mount in self._container["volumeMounts"]}
-        self.process: subprocess.Popen[str] | None = None
+        self.process: Started | None = None
         self.addresses: dict[str, str] = {}
         self.said: list[str] = []
         for mount in self._container["volumeMounts"]:
@@ -153,32 +145,15 @@ class Pod:
 
     def start(self) -> Pod:
         """Returns when it listens everywhere, and its startup and readiness probes hold."""
-        self.said, self.addresses = [], {}
-        self.process = subprocess.Popen(
-            [BINARY, *self.command()], env={"PATH": os.environ["PATH"], **self.environment()}, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        lines: queue.Queue[str | None] = queue.Queue()
-        self._reader = threading.Thread(target=self._read, args=(self.process, lines), daemon=True)
-        self._reader.start()
+        self.addresses = {}
+        self.process = Started([BINARY, *self.command()], **self.environment())
+        self.said = self.process.said
         wanted = {port["name"] for port in self._container["ports"]}
         end = time.monotonic() + SECONDS_MAX
-        try:
-            while wanted - self.addresses.keys():
-                line = lines.get(timeout=max(0.0, end - time.monotonic()))
-                if line is None:
-                    raise RuntimeError("sluice ended at once:\n" + "\n".join(self.said))
-                if found := LISTENING.match(line):
-                    self.addresses[found[1]] = found[2]
-        except BaseException:
-            self.kill()
-            raise
+        while wanted - self.addresses.keys():
+            found = self.process.await_line(LISTENING, end - time.monotonic())
+            self.addresses[found[1]] = found[2]
         return self
-
-    def _read(self, process: subprocess.Popen[str], lines: queue.Queue[str | None]) -> None:
-        for line in process.stdout or ():
-            self.said.append(line.rstrip("\n"))
-            lines.put(self.said[-1])
-        lines.put(None)
 
     def ask(self, protocol: str, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
         return run("ask", protocol, "--timeout", "20000", "--server", self.addresses[protocol], *words, **environment)
@@ -186,18 +161,29 @@ class Pod:
     def stop(self) -> int:
         """Asks it to end, as the kubelet does; returns its status."""
         assert self.process is not None
-        self.process.send_signal(signal.SIGTERM)
         try:
-            return self.process.wait(self.spec["terminationGracePeriodSeconds"])
+            return self.process.stop(self.spec["terminationGracePeriodSeconds"])
         finally:
-            self.kill()
+            self.process = None
 
     def kill(self) -> None:
-        if self.process is None:
-            return
-        self.process.kill()
-        self.process.wait()
-        self._reader.join(SECONDS_MAX)
-        if self.process.stdout:
-            self.process.stdout.close()
+        if self.process is not None:
+            self.process.kill()
         self.process = None
+
+
+class PodTest(LimitedTest):
+    """A test with pods, whose folders end with it."""
+
+    test_seconds_max = SECONDS_MAX
+    secrets = {"sluice-admin": {"token": TOKEN}}
+
+    def new_folder(self) -> Path:
+        folder = tempfile.TemporaryDirectory(prefix="sluice-pod-")
+        self.addCleanup(folder.cleanup)
+        return Path(folder.name)
+
+    def pod(self, objects: list[Object], folder: Path | None = None) -> Pod:
+        pod = Pod(objects, folder or self.new_folder(), self.secrets)
+        self.addCleanup(pod.kill)
+        return pod

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import re
-import signal
 import tempfile
 import unittest
 import urllib.error
@@ -14,11 +13,10 @@ from pathlib import Path
 
 import yaml
 
-from kubelet import (MANIFESTS, ROOT, SECONDS_MAX, TOKEN, Object, Pod, breaches, of_kind, pod_specs, read_all, run,
+from kubelet import (MANIFESTS, ROOT, SECONDS_MAX, TOKEN, Object, PodTest, breaches, of_kind, pod_specs, read_all, run,
                      wait_until)
 
 CHART = ROOT / "deploy/chart/sluice"
-SECRETS = {"sluice-admin": {"token": TOKEN}}
 
 
 def undeclared(values: object, schema: Object, definitions: Object, path: str = "") -> list[str]:
@@ -36,24 +34,7 @@ def undeclared(values: object, schema: Object, definitions: Object, path: str = 
     return found
 
 
-class LimitedTest(unittest.TestCase):
-    def setUp(self) -> None:
-        signal.signal(signal.SIGALRM, self._late)
-        signal.alarm(SECONDS_MAX)
-        self.addCleanup(signal.alarm, 0)
-
-    def _late(self, *_: object) -> None:
-        raise TimeoutError(f"took more than {SECONDS_MAX} s")
-
-    def pod(self, objects: list[Object]) -> Pod:
-        folder = tempfile.TemporaryDirectory(prefix="sluice-pod-")
-        self.addCleanup(folder.cleanup)
-        pod = Pod(objects, Path(folder.name), SECRETS)
-        self.addCleanup(pod.kill)
-        return pod
-
-
-class Chart(LimitedTest):
+class Chart(PodTest):
     def test_its_version_is_that_of_the_program(self) -> None:
         chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
         found = re.search(r"project\(sluice VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text(encoding="utf-8"))
@@ -66,7 +47,7 @@ class Chart(LimitedTest):
         self.assertEqual(undeclared(values, schema, schema["definitions"]), [])
 
 
-class PlainManifests(LimitedTest):
+class PlainManifests(PodTest):
     def setUp(self) -> None:
         super().setUp()
         self.manifests = {path.name: read_all(path.read_text(encoding="utf-8")) for path in MANIFESTS.glob("*.yaml")}
@@ -121,7 +102,7 @@ class PlainManifests(LimitedTest):
                 self.assertIn("ok, 2 rules", done.stdout)
 
 
-class PodWithADisk(LimitedTest):
+class PodWithADisk(PodTest):
     """The pod of disk.yaml, which needs nothing beside it."""
 
     def setUp(self) -> None:

@@ -38,6 +38,11 @@ class XdsServer(Server):
         link.symlink_to(BINARY)
         self._command = [str(link), *words[1:]]
 
+    def on_disk(self) -> XdsServer:
+        """Its counters and overrides are kept before they are answered."""
+        self._command += ["--data", str(self.folder / "data"), "--durability", "always"]
+        return self
+
     def unset(self, *names: str) -> None:
         for name in names:
             del self._environment[name]

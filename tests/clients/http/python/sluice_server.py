@@ -6,87 +6,31 @@ import contextlib
 import http.client
 import http.server
 import json
-import os
-import queue
 import re
-import signal
 import socket
-import subprocess
+import sys
 import tempfile
 import threading
-import time
 import unittest
-from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).resolve().parents[4]
-BINARY = os.environ.get("SLUICE_BINARY") or str(ROOT / "build/release/sluice")
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+
+from started import BINARY, ROOT, LimitedTest, Started, wait_until  # noqa: E402, F401  (for the tests as well)
+
 LISTENING = r"^sluice: http listening on 127\.0\.0\.1:(\d+)$"
 SECONDS_MAX = 60  # for one test, and for everything that it waits for
 
 
-def wait_until(holds: Callable[[], bool], what: str) -> None:
-    """Waits until it holds."""
-    end = time.monotonic() + SECONDS_MAX
-    while not holds():
-        if time.monotonic() > end:
-            raise TimeoutError(f"{what}: not within {SECONDS_MAX} s")
-        time.sleep(0.01)
-
-
-class Program:
+class Program(Started):
     """A program that prints the port of loopback on which it listens. The constructor returns after that."""
 
     def __init__(self, command: list[str], listening: str, folder: str | None = None, **environment: str) -> None:
         """`listening`: an expression for the line with the port, with one group; `environment`: all variables except
         PATH."""
-        self.said: list[str] = []
-        self.process = subprocess.Popen(
-            command, cwd=folder, env={"PATH": os.environ["PATH"], **environment}, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        self._lines: queue.Queue[str | None] = queue.Queue()
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-        try:
-            self.port = self._await_port(re.compile(listening))
-        except BaseException:
-            self.stop()
-            raise
-
-    def _read(self) -> None:
-        for line in self.process.stdout or ():
-            self.said.append(line.rstrip("\n"))
-            self._lines.put(self.said[-1])
-        self._lines.put(None)
-
-    def _await_port(self, listening: re.Pattern[str]) -> int:
-        end = time.monotonic() + SECONDS_MAX
-        while True:
-            line = self._lines.get(timeout=max(0.0, end - time.monotonic()))
-            if line is None:
-                raise RuntimeError("it ended at once: " + "\n".join(self.said))
-            if found := listening.search(line):
-                return int(found[1])
-
-    def hold(self) -> None:
-        """Stops the process (SIGSTOP) until `stop`, so that requests wait in its sockets."""
-        self.process.send_signal(signal.SIGSTOP)
-        state = Path(f"/proc/{self.process.pid}/stat")
-        wait_until(lambda: state.read_text().rpartition(")")[2].split()[0] == "T", "it stands still")
-
-    def stop(self) -> int:
-        """Asks it to end and waits for it. Returns its status."""
-        self.process.send_signal(signal.SIGCONT)
-        self.process.terminate()
-        try:
-            return self.process.wait(SECONDS_MAX)
-        finally:
-            self.process.kill()
-            self.process.wait()
-            self._reader.join(SECONDS_MAX)
-            if self.process.stdout:
-                self.process.stdout.close()
+        super().__init__(command, folder, **environment)
+        self.port = int(self.await_line(listening)[1])
 
 
 class Answering:
@@ -161,16 +105,10 @@ def ask_as_written(port: int, target: str, host: str) -> tuple[int, bytes]:
     return int(status[1]) if status else 0, answer
 
 
-class HttpTest(unittest.TestCase):
+class HttpTest(LimitedTest):
     """A test with a limit of its time, and programs that end with it."""
 
-    def setUp(self) -> None:
-        signal.signal(signal.SIGALRM, self._late)
-        signal.alarm(SECONDS_MAX)
-        self.addCleanup(signal.alarm, 0)
-
-    def _late(self, *_: object) -> None:
-        raise TimeoutError(f"took more than {SECONDS_MAX} s")
+    test_seconds_max = SECONDS_MAX
 
     def serve(self, config: str | None = None, port: int = 0) -> Program:
         """`sluice http`, or `sluice serve` by the text of a sluice.yaml whose 127.0.0.1:8390 becomes `port`; it has to end

@@ -1,0 +1,18 @@
+# sluice_find_archives(ARCHIVES MISSING names...): sets ARCHIVES to the paths of the static libraries of these names ("ssl": libssl.a),
+# in their order, and MISSING to the file name of the first one that is not here; then ARCHIVES is of no use.
+function(sluice_find_archives archives missing)
+  set(paths "")
+  set(absent "")
+  foreach(name IN LISTS ARGN)
+    string(MAKE_C_IDENTIFIER "SLUICE_ARCHIVE_${name}" found)
+    find_library(${found} NAMES lib${name}.a)
+    mark_as_advanced(${found})
+    if(NOT ${found})
+      set(absent lib${name}.a)
+      break()
+    endif()
+    list(APPEND paths ${${found}})
+  endforeach()
+  set(${archives} "${paths}" PARENT_SCOPE)
+  set(${missing} "${absent}" PARENT_SCOPE)
+endfunction()
