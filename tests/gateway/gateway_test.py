@@ -449,7 +449,7 @@ class Service(GatewayTest):
         wait_until(told, "the count of requests over the limit")
 
     def test_it_says_nothing_bad(self) -> None:
-        bad = [line for line in pods.sluice.said if line.startswith(("warning:", "error:")) or " warn " in line
+        bad = [line for line in pods.sluice.said if line.startswith(("warning:", "error:")) or " warning " in line
                or " error " in line]
         # Envoy Gateway listens a moment later than sluice asks.
         self.assertEqual([line for line in bad if "xDS" not in line], [])

@@ -235,13 +235,13 @@ func TestTenThousandDescriptorsAreLiveSoon(t *testing.T) {
 	for round := 1; round <= 5; round++ {
 		all := make([]object, number)
 		for i := range all {
-			all[i] = object{"key": "k", "value": fmt.Sprintf("v%d", i), "rate_limit": object{"unit": "YEAR", "requests_per_unit": round}}
+			all[i] = object{"key": "k", "value": fmt.Sprintf("v%d-%d", round, i), "rate_limit": object{"unit": "YEAR", "requests_per_unit": 1}}
 		}
 		version := fmt.Sprint(round)
 		p.set(t, version, object{"name": "a", "domain": "a", "descriptors": all})
 		sent, at, _ := p.taken(t, version)
-		// Used anew in each round, so the new limits must be in force by now.
-		last := fmt.Sprintf("v%d", number-1)
+		// In force by now, as the limits before had no such value.
+		last := fmt.Sprintf("v%d-%d", round, number-1)
 		if codes := []string{s.ask(t, "a", "k", last), s.ask(t, "a", "k", last)}; !slices.Equal(codes, []string{"OK", "OVER_LIMIT"}) {
 			t.Fatalf("round %d: %v", round, codes)
 		}
@@ -294,14 +294,14 @@ func TestAControlPlaneWithoutASnapshotIsSilent(t *testing.T) {
 type authority struct {
 	folder, name string
 	key          *rsa.PrivateKey
-	certificate  *x509.Certificate
+	certificate  *x509.Certificate // its subject has a serial number too, as it is not that of the server's certificate
 }
 
 func newAuthority(t *testing.T, folder, name string) *authority {
 	t.Helper()
 	a := &authority{folder: folder, name: name}
 	a.key, a.certificate = a.make(t, &x509.Certificate{
-		Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}, name)
+		Subject: pkix.Name{CommonName: name, SerialNumber: "1"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}, name)
 	return a
 }
 
@@ -412,9 +412,9 @@ func TestFailuresOfTlsAreTold(t *testing.T) {
 			s := serve(t, p.byName("localhost"), change(a, environment)...)
 			refused := p.await(t, "refused")
 			told, _ := s.said.await(t, 0, "warning", func(line string) bool {
-				return strings.Contains(line, " warn ") && strings.Contains(line, "xDS") && strings.Contains(line, p.byName("localhost"))
+				return strings.Contains(line, " warning ") && strings.Contains(line, "xDS") && strings.Contains(line, p.byName("localhost"))
 			})
-			if !strings.Contains(told, "certificate") {
+			if !strings.Contains(told, "certificate") && !strings.Contains(told, "unknown ca") {
 				t.Error(told)
 			}
 			if len(p.events.with(`"what":"open"`)) > 0 || !s.healthy(t) {

@@ -46,7 +46,7 @@ class Authority:
     def __init__(self, folder: Path, name: str) -> None:
         self._folder, self._name, self._numbers = folder, name, itertools.count(1)
         self.certificate, self._key = folder / f"{name}.crt", folder / f"{name}.key"
-        self._run("req", "-x509", "-newkey", *EC, "-nodes", "-keyout", self._key, "-out", self.certificate, "-days", "2",
+        self._run("req", "-x509", "-newkey", *EC, "-nodes", "-keyout", self._key, "-out", self.certificate, "-days", "366",
                   "-subj", f"/CN={name}", "-addext", "basicConstraints=critical,CA:TRUE",
                   "-addext", "keyUsage=critical,keyCertSign")
 
@@ -67,7 +67,7 @@ class Authority:
                           *([f"extendedKeyUsage={usage}"] if usage else [])):
             words += ["-addext", extension]
         if not expired:
-            self._run("req", "-x509", "-CA", self.certificate, "-CAkey", self._key, "-days", "1", "-out", pair.certificate,
+            self._run("req", "-x509", "-CA", self.certificate, "-CAkey", self._key, "-days", "365", "-out", pair.certificate,
                       *words)
             return pair
         (self._folder / "ca.cnf").write_text(_ANY)

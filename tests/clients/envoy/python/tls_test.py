@@ -12,6 +12,7 @@ import tempfile
 import threading
 import time
 import unittest
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,14 +42,20 @@ class Shaken:
     alert: str | None = None
 
 
-def shake(port: int, at_most: ssl.TLSVersion | None = None, protocols: list[str] | None = None, shown: Pair | None = None,
+def only(context: ssl.SSLContext, version: ssl.TLSVersion) -> None:
+    context.set_ciphers("DEFAULT:@SECLEVEL=0")  # else OpenSSL itself refuses 1.1
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        context.minimum_version = context.maximum_version = version
+
+
+def shake(port: int, version: ssl.TLSVersion | None = None, protocols: list[str] | None = None, shown: Pair | None = None,
           patience: float = SECONDS_MAX) -> Shaken:
     """A handshake that verifies nothing, then the beginning of HTTP/2. `shown`: a certificate of the client."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    if at_most is not None:
-        context.set_ciphers("DEFAULT:@SECLEVEL=0")  # else OpenSSL itself refuses 1.1
-        context.minimum_version = context.maximum_version = at_most
+    if version is not None:
+        only(context, version)
     protocols = ["h2"] if protocols is None else protocols
     if protocols:
         context.set_alpn_protocols(protocols)
@@ -107,7 +114,7 @@ class TlsTest(XdsTest):
         folder = tempfile.TemporaryDirectory(prefix="sluice-tls-")
         self.addCleanup(folder.cleanup)
         self.folder = Path(folder.name)
-        self.authority, self.other = Authority(self.folder, "one"), Authority(self.folder, "other")
+        self.authority, self.other = Authority(self.folder, "first-authority"), Authority(self.folder, "strange-authority")
         self.pair = self.authority.sign(f"DNS:{NAME}")
 
     def secure(self, certificate: Path | None = None, key: Path | None = None, **environment: str) -> Server:
@@ -218,17 +225,17 @@ class ClientCertificates(TlsTest):
         self.assertEqual(self.caller(server, shown=self.authority.sign("DNS:client.test")).ask().overall_code, OK)
 
     def test_with_a_name(self) -> None:
-        server = self.secure(GRPC_CLIENT_TLS_CACERT=str(self.authority.certificate), GRPC_CLIENT_TLS_SAN="client.test")
-        good = [self.authority.sign("DNS:other.test", "DNS:client.test"), self.authority.sign("DNS:*.test"),
-                self.authority.sign("DNS:client.test", usage="clientAuth")]
+        server = self.secure(GRPC_CLIENT_TLS_CACERT=str(self.authority.certificate), GRPC_CLIENT_TLS_SAN="a.client.test")
+        good = [self.authority.sign("DNS:other.test", "DNS:a.client.test"), self.authority.sign("DNS:*.client.test"),
+                self.authority.sign("DNS:a.client.test", usage="clientAuth")]
         for pair in good:
             self.assertEqual(self.both(server.grpc_port, pair), {None})
-        bad = [self.authority.sign("DNS:other.test"), self.authority.sign(subject="client.test"),
-               self.authority.sign("DNS:client.test", usage="serverAuth")]
+        bad = [self.authority.sign("DNS:other.test"), self.authority.sign(subject="a.client.test"),
+               self.authority.sign("DNS:a.client.test", usage="serverAuth"), self.authority.sign("DNS:*.test")]
         for pair in bad:
             alerts = self.both(server.grpc_port, pair)
             self.assertLessEqual(alerts, {"SSLV3_ALERT_BAD_CERTIFICATE", "SSLV3_ALERT_UNSUPPORTED_CERTIFICATE"})
-        self.assertEqual(self.both(server.grpc_port, self.other.sign("DNS:client.test")), {"TLSV1_ALERT_UNKNOWN_CA"})
+        self.assertEqual(self.both(server.grpc_port, self.other.sign("DNS:a.client.test")), {"TLSV1_ALERT_UNKNOWN_CA"})
 
 
 class Exchanges(TlsTest):
@@ -291,7 +298,7 @@ class Exchanges(TlsTest):
             with self.subTest(name):
                 said = len(server.said)
                 secret.swap(*texts)
-                wait_until(lambda said=said: any(" error " in line or " warn " in line for line in server.said[said:]),
+                wait_until(lambda said=said: any(" error " in line or " warning " in line for line in server.said[said:]),
                            "a line in the log")
                 self.assertTrue(any(str(path) in line for line in server.said[said:]
                                     for path in (secret.certificate, secret.key)), server.said[said:])
@@ -437,7 +444,7 @@ class ControlPlane(TlsTest):
 
     def assert_told(self, ads: Ads, server: XdsServer, host: str, *words: str) -> None:
         """One warning, with these words; no stream."""
-        line = server.await_said(" warn ", "xDS", f"{host}:{ads.port}")
+        line = server.await_said(" warning ", "xDS", f"{host}:{ads.port}")
         for word in words:
             self.assertIn(word.lower(), line.lower())
         self.assertEqual((ads.streams, server.health()), ([], 200))
@@ -468,7 +475,7 @@ class ControlPlane(TlsTest):
 
     def test_another_authority(self) -> None:
         ads = self.ads(self.other.sign("DNS:localhost"))
-        self.assert_told(ads, self.served(ads), "localhost", "certificate", "authority")
+        self.assert_told(ads, self.served(ads), "localhost", "certificate", "strange-authority")
 
     def test_an_expired_certificate(self) -> None:
         ads = self.ads(self.authority.sign("DNS:localhost", expired=True))
@@ -476,9 +483,10 @@ class ControlPlane(TlsTest):
 
     def test_a_certificate_is_wanted(self) -> None:
         ads = self.ads(self.authority.sign("DNS:localhost"), self.authority)
-        self.assert_told(ads, self.served(ads), "localhost", "certificate")
+        # This server closes the connection without saying why.
+        self.assert_told(ads, self.served(ads), "localhost")
         ads = self.ads(self.authority.sign("DNS:localhost"), self.authority)
-        self.assert_told(ads, self.served(ads, **self.shown(self.other.sign("DNS:me"))), "localhost", "certificate")
+        self.assert_told(ads, self.served(ads, **self.shown(self.other.sign("DNS:me"))), "localhost")
         ads = self.ads(self.authority.sign("DNS:localhost"), self.authority)
         own = self.authority.sign("DNS:me")
         self.assert_works(ads, self.served(ads, **self.shown(own)))
@@ -516,7 +524,7 @@ class ControlPlane(TlsTest):
         self.assert_told(ads, self.served(ads), "localhost", "TLS")
         ads = self.ads(self.authority.sign("DNS:localhost"))
         server = self.sluice(f"localhost:{ads.port}")
-        server.await_said(" warn ", "xDS", f"localhost:{ads.port}")
+        server.await_said(" warning ", "xDS", f"localhost:{ads.port}")
         self.assertEqual((ads.streams, server.health()), ([], 200))
 
     def test_it_works_again_when_the_control_plane_is_mended(self) -> None:
@@ -531,14 +539,13 @@ class ControlPlane(TlsTest):
         self.assertEqual(ads.await_request().told, ("1", "1", None))
         self.assertEqual(server.requests_per_day(), [3])
 
-    def raw(self, at_most: ssl.TLSVersion | None = None) -> tuple[int, list[str | None]]:
+    def raw(self, version: ssl.TLSVersion | None = None) -> tuple[int, list[str | None]]:
         """A server of TLS alone, without ALPN: its port, and for each handshake the version, or None as it failed."""
         pair = self.authority.sign("DNS:localhost")
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(pair.certificate, pair.key)
-        if at_most is not None:
-            context.set_ciphers("DEFAULT:@SECLEVEL=0")
-            context.minimum_version = context.maximum_version = at_most
+        if version is not None:
+            only(context, version)
         listener = socket.create_server(("127.0.0.1", 0))
         self.addCleanup(listener.close)
         self.addCleanup(listener.shutdown, socket.SHUT_RDWR)
@@ -554,9 +561,9 @@ class ControlPlane(TlsTest):
                     taken.settimeout(SECONDS_MAX)
                     try:
                         with context.wrap_socket(taken, server_side=True) as secure:
-                            version = secure.version()
+                            spoken = secure.version()
                             data = secure.recv(100)
-                            shaken.append(version if data else f"{version} and nothing more")
+                            shaken.append(spoken if data else f"{spoken} and nothing more")
                     except OSError:
                         shaken.append(None)
 
@@ -569,13 +576,13 @@ class ControlPlane(TlsTest):
 
     def test_without_h2_nothing_is_sent(self) -> None:
         port, shaken = self.raw()
-        self.towards(port).await_said(" warn ", "xDS", f"localhost:{port}", "ALPN")
+        self.towards(port).await_said(" warning ", "xDS", f"localhost:{port}", "ALPN")
         wait_until(lambda: bool(shaken), "a handshake")
         self.assertIn(shaken[0], (None, "TLSv1.3 and nothing more"))
 
     def test_older_than_1_2_is_refused(self) -> None:
         port, shaken = self.raw(ssl.TLSVersion.TLSv1_1)
-        self.towards(port).await_said(" warn ", "xDS", f"localhost:{port}")
+        self.towards(port).await_said(" warning ", "xDS", f"localhost:{port}")
         wait_until(lambda: bool(shaken), "a handshake")
         self.assertIsNone(shaken[0])
 

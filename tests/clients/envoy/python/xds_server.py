@@ -17,7 +17,7 @@ from messages import SHOULD_RATE_LIMIT, HealthCheckRequest, HealthCheckResponse,
 from sluice_server import BINARY, SECONDS_MAX, LimitedTest, Server, wait_until
 
 NODE = "tester"
-WARNING = re.compile(r"^(?:warning: |\S+ (?:warn|error|critical) )")
+WARNING = re.compile(r"^(?:warning: |\S+ (?:warning|error|critical) )")
 
 
 class XdsServer(Server):

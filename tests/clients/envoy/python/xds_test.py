@@ -326,7 +326,7 @@ class Broken(AdsTest):
     def test_a_control_plane_that_is_away_for_a_while(self) -> None:
         server = self.start(limit_of(1_000))
         self.ads.stop()
-        line = server.await_said(self.ads.address, " warn ")
+        line = server.await_said(self.ads.address, " warning ")
         for _ in range(20):
             self.assertEqual((server.ask(), server.health()), ("OK", 200))
             time.sleep(0.05)
@@ -422,7 +422,8 @@ class Refused(XdsTest):
         for gap, least in zip(gaps, (0.25, 0.5, 1, 2), strict=False):
             self.assertGreater(gap, 0.8 * least - 0.02, gaps)
         self.assertEqual((server.requests_per_day(), server.ask(), server.health()), ([5], "OK", 200))
-        self.assertEqual(len(server.said_with(BAD_WORDS)), 1, server.said)
+        self.assertEqual(len(server.said_with("xDS", BAD_WORDS)), 1, server.said)
+        self.assertLessEqual(len(server.said_with(BAD_WORDS)), 3, server.said)  # one refusal's, with those of any reload
         cache.set("3", limit_of(4))
         begin = time.monotonic()
         wait_until(lambda: server.requests_per_day() == [4], "the mended limits")
@@ -448,8 +449,8 @@ class Refused(XdsTest):
             ads.stream.send("2", str(number), [config("a", descriptor(""), name=name)])
             self.assertIsNotNone(ads.await_request().error)
         server.await_said("two: ", BAD_WORDS)
-        self.assertLessEqual(len(server.said_with(BAD_WORDS)), 3)
-        self.assertIn("one: ", server.said_with(BAD_WORDS)[0])
+        lines = server.said_with("xDS", BAD_WORDS)
+        self.assertEqual(["one: " in line for line in lines], [True, False])
 
 
 class Updates(AdsTest):
@@ -573,13 +574,13 @@ class BeforeTheFirstLimits(AdsTest):
         server = self.sluice(f"127.0.0.1:{free_port()}", FORCE_START_WITHOUT_INITIAL_CONFIG="false")
         self.assertEqual(self.told(server), (500, NOT_SERVING))
         self.assertEqual(Caller(self, server).refusal(), NO_LIMITS)
-        server.await_said(" warn ", "xDS")
+        server.await_said(" warning ", "xDS")
 
     def test_silence_is_told(self) -> None:
         begin = time.monotonic()
         server = self.sluice(self.ads.address)
         self.ads.await_request()
-        server.await_said(" warn ", f"no limits from {self.ads.address} for node {NODE} yet")
+        server.await_said(" warning ", f"no limits from {self.ads.address} for node {NODE} yet")
         self.assertGreater(time.monotonic() - begin, 14)
         self.tell("1", limit_of(1))
         self.assertEqual(server.requests_per_day(), [1])
@@ -651,7 +652,8 @@ class Starts(XdsTest):
                 self.assertEqual([caller.ask().overall_code for _ in range(2)], [OK, OVER_LIMIT])
                 self.assertEqual(server.get(port, "/metrics")[0], 200)
                 self.assertEqual(server.stop(), 0)
-                self.assertEqual(server.warnings(), [])
+                told = [line for line in server.warnings() if redis not in ("memory", "") or "REDIS_URL" not in line]
+                self.assertEqual(told, [])
 
     def test_in_the_place_of_agent_routers_service(self) -> None:
         ads = Ads()
