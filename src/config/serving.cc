@@ -407,7 +407,7 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
       options.admin_socket = *path;
     else
       log.logger(log::LogModule::server)
-          ->warn("commands for the admin port will not find this server by themselves: {}",
+          ->info("commands for the admin port will not find this server by themselves: {}",
                  path.problem().text);
   }
   // How long the rest of a stop may take, if a disk does not answer.

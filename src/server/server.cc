@@ -344,7 +344,7 @@ std::optional<std::string> Server::Impl::open_admin_socket() {
   auto opened = net::UnixListener::open(options.admin_socket);
   if (!opened) {
     const std::string& problem = opened.problem().text;
-    log->warn("commands for the admin port will not find this server by themselves: {}", problem);
+    log->info("commands for the admin port will not find this server by themselves: {}", problem);
     return problem;
   }
   admin_socket = *std::move(opened);

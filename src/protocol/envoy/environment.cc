@@ -304,12 +304,7 @@ void apply_second_redis(Variables& variables, redis::Options& redis,
 void apply_redis(Variables& variables, config::Config& config, base::Diagnostics& diagnostics) {
   const auto kind = variables.text("REDIS_SOCKET_TYPE"), url = variables.set("REDIS_URL");
   const bool is_own = url && (url->empty() || *url == "memory");
-  if (is_own)
-    variables.warn(
-        "REDIS_URL",
-        (url->empty() ? "is empty" : "is `memory`") +
-            std::string(": sluice keeps the counters itself, and each server counts alone"),
-        "set REDIS_URL=HOST:PORT where several servers share them");
+  // The start says where the counters are.
   if (is_own || (!kind && !url)) {
     variables.warn_of_redis();
     return;
