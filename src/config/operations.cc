@@ -18,7 +18,7 @@ base::Diagnostic place_of(std::string subject) {
 }
 
 bool is_admin(const Setting<Listener>& listener) {
-  return !listener.value.protocol;
+  return listener.value.is_admin();
 }
 
 // May a header field contain the token?

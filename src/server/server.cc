@@ -51,6 +51,7 @@ constexpr auto overrides_told_every = std::chrono::milliseconds(20);
 const char* kind_name(Service::Kind kind) {
   return kind == Service::Kind::requests ? "requests"
          : kind == Service::Kind::page   ? "page"
+         : kind == Service::Kind::health ? "health"
                                          : "admin";
 }
 
