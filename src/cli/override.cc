@@ -384,7 +384,8 @@ constexpr Action actions[] = {
 
 // An option that was given although the action does not have it; "": none was.
 std::string stray_option(const Arguments& arguments, const Action& action) {
-  constexpr std::string_view known = " --help --admin --token-file --timeout --json ";
+  constexpr std::string_view known =
+      " --help --admin --token-file --ca --cert --key --timeout --json ";
   for (const std::string& name : arguments.given()) {
     const std::string word = ' ' + name + ' ';
     if (known.find(word) == known.npos && action.options.find(word) == action.options.npos)

@@ -64,6 +64,32 @@ bool trust_usual(SSL_CTX* context) {
   return true;
 }
 
+// Of a session that failed.
+std::string words_for(unsigned long error) {
+  const int reason = ERR_GET_LIB(error) == ERR_LIB_SSL ? ERR_GET_REASON(error) : 0;
+  switch (reason - SSL_AD_REASON_OFFSET) {
+    case SSL_AD_CERTIFICATE_REQUIRED:
+    case SSL_AD_HANDSHAKE_FAILURE:  // in TLS 1.2, among others
+      return reason - SSL_AD_REASON_OFFSET == SSL_AD_HANDSHAKE_FAILURE
+                 ? "TLS: it refused: handshake failure; perhaps it wants a certificate"
+                 : "TLS: it wants a certificate, and none was shown (certificate required)";
+    case SSL_AD_UNKNOWN_CA:
+      return "TLS: it does not trust the certificate that was shown (unknown ca)";
+    case SSL_AD_BAD_CERTIFICATE:
+    case SSL_AD_CERTIFICATE_EXPIRED:
+    case SSL_AD_CERTIFICATE_REVOKED:
+    case SSL_AD_CERTIFICATE_UNKNOWN:
+    case SSL_AD_UNSUPPORTED_CERTIFICATE:
+      return std::string("TLS: it refused the certificate that was shown (") +
+             SSL_alert_desc_string_long(reason - SSL_AD_REASON_OFFSET) + ')';
+    default:
+      break;
+  }
+  if (reason == SSL_R_WRONG_VERSION_NUMBER) return "TLS: it answers in plain text";
+  const char* const text = ERR_reason_error_string(error);
+  return std::string("TLS: ") + (text != nullptr ? text : "an unknown error of OpenSSL");
+}
+
 // The text of the first error that says more than that a file is no PEM.
 std::string reason() {
   const unsigned long code = ERR_peek_error();
@@ -86,8 +112,7 @@ std::optional<std::string> use_pair(SSL_CTX* context, const std::string& certifi
     return "the certificate " + certificate + " cannot be used: " + reason();
   // A key behind a passphrase is refused, where OpenSSL would ask the terminal.
   SSL_CTX_set_default_passwd_cb(context, [](char*, int, int, void*) { return 0; });
-  if (SSL_CTX_use_PrivateKey_file(context, key.c_str(), SSL_FILETYPE_PEM) == 1)
-    return std::nullopt;
+  if (SSL_CTX_use_PrivateKey_file(context, key.c_str(), SSL_FILETYPE_PEM) == 1) return std::nullopt;
   const unsigned long code = ERR_peek_last_error();
   if (ERR_GET_LIB(code) != ERR_LIB_X509 || ERR_GET_REASON(code) != X509_R_KEY_VALUES_MISMATCH)
     return "the key " + key + " cannot be used: " + reason();
@@ -158,8 +183,7 @@ bool fits(std::string_view its, std::string_view name) {
     its.remove_prefix(1);
     name.remove_prefix(dot);
   }
-  return its.size() == name.size() &&
-         ::strncasecmp(its.data(), name.data(), its.size()) == 0;
+  return its.size() == name.size() && ::strncasecmp(its.data(), name.data(), its.size()) == 0;
 }
 
 // Is it one of the certificate's URIs, or does it fit one of its DNS names?
@@ -485,7 +509,7 @@ ssize_t Tls::fail(int what, int system_error) {
     fault_ = TlsFault::none;
     problem_ = std::generic_category().message(failed_);
   } else {
-    problem_ = "TLS: " + last_error();
+    problem_ = words_for(error);
   }
   if (!shown_.empty()) problem_ += " (" + shown_ + ')';
   ERR_clear_error();

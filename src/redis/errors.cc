@@ -85,7 +85,7 @@ std::string problem_of(const net::Stream& stream, int error) {
   if (stream.fault() == net::TlsFault::wrong_host)
     remedy = "; name the node in store.redis.nodes as its certificate does";
   if (stream.fault() == net::TlsFault::untrusted)
-    remedy = "; have SSL_CERT_FILE name the authority that is behind it";
+    remedy = "; name its authority by tls_ca of store.redis, REDIS_TLS_CACERT or SSL_CERT_FILE";
   return stream.problem(error) + remedy;
 }
 

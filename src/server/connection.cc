@@ -199,6 +199,13 @@ void Connection::read_more() {
     arrived_ = 0;
     if (errno == EAGAIN) return stream_.is_tls() ? note_handshake() : void();
     if (errno == ETIMEDOUT) worker_.stats().closed(protocol_, engine::Closed::send_timeout);
+    // What the client has sent behind it would make the close a reset, and destroy the alert that
+    // says why the handshake failed.
+    if (handshake_ != nullptr && stream_.fault() != net::TlsFault::none) {
+      worker_.end_handshake(*handshake_);
+      handshake_.reset();
+      return close_gently();
+    }
     return abort();
   }
   if (handshake_ != nullptr) [[unlikely]]
