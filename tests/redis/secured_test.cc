@@ -176,7 +176,7 @@ TEST(TlsSentinels, ReportsAnUntrustedAuthority) {
   const Access wrong{.authority = world.other.certificate()};
   Server server = world.serve(wrong);
   EXPECT_TRUE(server.says(world.all.addresses()[2] + ": its certificate is not trusted: "));
-  EXPECT_TRUE(server.says("have SSL_CERT_FILE name the authority that is behind it"));
+  EXPECT_TRUE(server.says("name its authority by tls_ca of store.redis"));
   EXPECT_EQ(server.await_hit("ERR Internal Error: Redis cannot be reached"), "");
   expect_answered_without(world, wrong);
 }
@@ -200,7 +200,7 @@ TEST(TlsCluster, ReportsAnUntrustedAuthority) {
   const Access wrong{.authority = world.other.certificate()};
   Server server = world.serve(wrong);
   EXPECT_TRUE(server.says("its certificate is not trusted: "));
-  EXPECT_TRUE(server.says("have SSL_CERT_FILE name the authority that is behind it"));
+  EXPECT_TRUE(server.says("name its authority by tls_ca of store.redis"));
   EXPECT_EQ(server.await_hit("ERR Internal Error: Redis cannot be reached"), "");
   expect_answered_without(world, wrong);
   for (size_t i = 0; i < 3; ++i) EXPECT_EQ(world.all.node(i).client()({"DBSIZE"}).number, 0) << i;
