@@ -103,10 +103,6 @@ std::shared_ptr<const policy::RuleSet> inspect(const std::string& path,
     if (flags.to_be_served && !base::has_errors(of_config)) {
       config::check_store(config, of_config);
       config::check_listeners(config, of_config);
-      // Only of listeners that the file names; a start also warns of default ones.
-      config::Config said = config;
-      std::erase_if(said.listen, [](const auto& listener) { return listener.origin == "default"; });
-      config::warn_of_open(said, of_config);
     }
     diagnostics.insert(diagnostics.end(), of_config.begin(), of_config.end());
     if (unmatched != nullptr) say_unmatched(config, *unmatched);

@@ -151,7 +151,6 @@ class SettingsRecord : public CommandTest {
     const config::Config config = read(its, diagnostics);
     config::check_store(config, diagnostics);
     config::check_listeners(config, diagnostics);
-    config::warn_of_open(config, diagnostics);
     Lines said = texts(diagnostics);
     for (const std::string& note : config.notes()) said.push_back("note: " + note);
     result["err"] = said;

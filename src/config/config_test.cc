@@ -363,12 +363,29 @@ TEST(ReadConfig, NativeRulesAreServedOnLoopbackAlone) {
     EXPECT_TRUE(is_loopback(listener.value.address.host)) << listener.value.address.host;
     EXPECT_EQ(listener.origin, "default");
   }
-  warn_of_open(config, diagnostics);
-  EXPECT_TRUE(diagnostics.empty());
+  EXPECT_EQ(open_listeners(config), "");
   Config without_a_file;
   without_a_file.listen_on_loopback();
   for (const auto& listener : without_a_file.listen)
     EXPECT_TRUE(is_loopback(listener.value.address.host)) << listener.value.address.host;
+}
+
+TEST(ReadConfig, NamesTheListenersThatAreOpen) {
+  const auto open = [](const std::string& text) {
+    Config config;
+    base::Diagnostics diagnostics;
+    read_config("listen: [" + text + "]\nrules: [{ deny: true }]", "sluice.yaml", config,
+                diagnostics);
+    EXPECT_TRUE(diagnostics.empty());
+    return open_listeners(config);
+  };
+  EXPECT_EQ(open("{ protocol: resp, address: \"127.0.0.1:1\" }"), "");
+  EXPECT_EQ(open("{ protocol: resp, address: \"0.0.0.0:1\" }, "
+                 "{ protocol: http, address: \"10.0.0.1:2\" }"),
+            "resp on 0.0.0.0:1, http on 10.0.0.1:2");
+  EXPECT_EQ(open("{ protocol: resp, address: \"0.0.0.0:1\", tls: { certificate: c, key: k } }, "
+                 "{ protocol: health, address: \"0.0.0.0:2\" }"),
+            "");
 }
 
 TEST(ReadConfig, ReportsAllErrorsInOneRun) {

@@ -80,6 +80,18 @@ void check_listeners(const Config& config, base::Diagnostics& diagnostics) {
   }
 }
 
+std::string open_listeners(const Config& config) {
+  std::string open;
+  for (const auto& [listener, origin] : config.listen) {
+    if (!listener.protocol || listener.tls || is_loopback(listener.address.host)) continue;
+    const protocol::Description& its = describe(*listener.protocol);
+    if (its.authenticates && !config.users.value.empty()) continue;
+    open += (open.empty() ? "" : ", ") + std::string(its.name) + " on " +
+            format_address(listener.address.host, listener.address.port);
+  }
+  return open;
+}
+
 bool set_up_admin(const Config& config, admin::AdminOptions& options, CommandIo& io) {
   base::Diagnostics diagnostics;
   options.token = config.operations.admin_token.value;

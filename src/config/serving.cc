@@ -68,20 +68,6 @@ std::string few_connections(const net::FilesPlan& files, const Setting<uint64_t>
          " of them are kept for the server itself; raise the limit (ulimit -n)\n";
 }
 
-// Names the listeners that other machines reach without TLS and without a token.
-std::string open_listeners(const Config& config) {
-  std::string open;
-  for (const auto& [listener, origin] : config.listen) {
-    if (!listener.protocol || listener.tls || is_loopback(listener.address.host)) continue;
-    const protocol::Description& its = describe(*listener.protocol);
-    if (its.authenticates && !config.users.value.empty()) continue;
-    open += (open.empty() ? "" : ", ") + std::string(its.name) + " on " +
-            format_address(listener.address.host, listener.address.port);
-  }
-  if (open.empty()) return {};
-  return "sluice: other machines reach without TLS and without a token: " + open + '\n';
-}
-
 void announce(const Announcement& announcement, const server::Server& server,
               const std::string& location, const Config& config, CommandIo& io) {
   const std::vector<server::Bound>& bound = server.bound();
@@ -90,7 +76,8 @@ void announce(const Announcement& announcement, const server::Server& server,
     io.out << "sluice: " << b.service.name() << " listening on " << b.address << '\n';
   io.out << "sluice: counters in " << location << '\n'
          << few_connections(server.files(), config.connections);
-  io.out << open_listeners(config);
+  if (const std::string open = open_listeners(config); !open.empty())
+    io.out << "sluice: other machines reach without TLS and without a token: " << open << '\n';
   for (const std::string& note : config.notes()) io.out << "sluice: " << note << '\n';
   const bool has_admin = std::any_of(bound.begin(), bound.end(), [](const server::Bound& b) {
     return b.service.kind == server::Service::Kind::admin;
