@@ -555,7 +555,7 @@ std::vector<config::Entry> XdsPolicy::sender() {
                   config::ListOf{Pair{':', "x-key: value"}, "headers: [\"x-key: value\"]"},
                   {.help = "that are sent with the stream's request", .secret = true}),
           config::section("tls", settings.tls, tls_table,
-                          changed("with TLS; `{}`: as the system does")),
+                          changed("with TLS; `{}`: as the system does"), nullptr, check_tls),
           setting("first_wait", settings.wait.first, wait,
                   changed("before a new stream is tried; each further one is 1.6 times as long")),
           setting("longest_wait", settings.wait.longest, wait, changed("the longest of them")),
