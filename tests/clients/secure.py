@@ -34,6 +34,8 @@ class Secured(Started):
 class TlsTest(LimitedTest):
     """A test with an authority of its own, another one, and a certificate for a server on localhost."""
 
+    test_seconds_max = 120
+
     def setUp(self) -> None:
         super().setUp()
         folder = tempfile.TemporaryDirectory(prefix="sluice-tls-")

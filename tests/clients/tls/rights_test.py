@@ -96,6 +96,8 @@ class Resp:
 class RightsTest(TlsTest):
     """Two users for each right: the token of one is made of the right's name, as is the name in the other's certificate."""
 
+    test_seconds_max = 240
+
     def setUp(self) -> None:
         super().setUp()
         users = "users:\n"
