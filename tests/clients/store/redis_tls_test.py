@@ -1,5 +1,5 @@
-"""Counters in a real Redis that is reached by TLS alone and wants a certificate of its clients: by sluice.yaml and by the variables
-of `sluice envoy`, with what is right and with what is wrong."""
+"""Counters in a real Redis that is reached by TLS alone and wants a certificate of its clients: by sluice.yaml and by the
+variables of `sluice envoy`, with what is right and with what is wrong."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class Redis:
 
     def start(self) -> None:
         self._process = subprocess.Popen(
-            ["redis-server", "--port", "0", "--tls-port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
-             "--tls-cert-file", str(self.pair.certificate), "--tls-key-file", str(self.pair.key),
+            ["redis-server", "--port", "0", "--tls-port", str(self.port), "--bind", "127.0.0.1", "--save", "",
+             "--appendonly", "no", "--tls-cert-file", str(self.pair.certificate), "--tls-key-file", str(self.pair.key),
              "--tls-ca-cert-file", str(self._test.authority.certificate), "--tls-auth-clients", self._clients],
             cwd=self._folder.name, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         wait_until(self._answers, "Redis answers")
@@ -212,8 +212,9 @@ class Keys(RedisTlsTest):
             text = "".join(f", {key}: {value}" for key, value in keys.items())
             (self.folder / "sluice.yaml").write_text(
                 f"listen:\n{self.plain('http')}store: {{ redis: {{ nodes: [\"localhost:1\"], tls: true{text} }} }}\n{RULES}")
-            done = subprocess.run([BINARY, "serve", "--config", str(self.folder / "sluice.yaml")], stdin=subprocess.DEVNULL,
-                                  env={"PATH": os.environ["PATH"]}, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
+            done = subprocess.run(
+                [BINARY, "serve", "--config", str(self.folder / "sluice.yaml")], stdin=subprocess.DEVNULL,
+                env={"PATH": os.environ["PATH"]}, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
             self.assertNotEqual(done.returncode, 0, keys)
             self.assertIn(named, done.stderr)
 
@@ -254,7 +255,8 @@ class Variables(RedisTlsTest):
 
     def test_what_is_wrong_is_told_and_requests_fail(self) -> None:
         right = Redis(self, self.pair)
-        stranger, elsewhere = Redis(self, self.other.sign("DNS:localhost")), Redis(self, self.authority.sign("DNS:elsewhere.example"))
+        stranger = Redis(self, self.other.sign("DNS:localhost"))
+        elsewhere = Redis(self, self.authority.sign("DNS:elsewhere.example"))
         for redis, variables, words in ((right, self.trusting, "certificate"), (right, self.showing, "is not trusted"),
                                         (stranger, {**self.trusting, **self.showing}, "by other"),
                                         (elsewhere, {**self.trusting, **self.showing}, "is not for localhost")):

@@ -19,7 +19,9 @@ from certificates import Pair  # noqa: E402
 from secure import NAME, TlsTest  # noqa: E402
 from started import BINARY, SECONDS_MAX  # noqa: E402
 
-RULES = 'rules:\n  - { name: mails, match: { queue: "*" }, actor: queue, limit: { quota: 2, window: 1d, algorithm: fixed_window } }\n'
+RULES = """rules:
+  - { name: mails, match: { queue: "*" }, actor: queue, limit: { quota: 2, window: 1d, algorithm: fixed_window } }
+"""
 TOKEN = "the-token-of-the-administrator"
 
 
@@ -52,7 +54,7 @@ class AdminTest(TlsTest):
         where = self.listen()
         for _ in range(3):
             request = urllib.request.Request(f"http://localhost:{self.server.port('http')}/v1/take?status=200",
-                                             json.dumps({"entries": {"queue": "a"}}).encode(), {"Content-Type": "application/json"})
+                                             b'{"entries": {"queue": "a"}}', {"Content-Type": "application/json"})
             urllib.request.urlopen(request, timeout=SECONDS_MAX).close()
         for words, wanted in ((["status"], "ready"), (["top"], "mails"), (["config"], "protocol: admin"), (["rules"], "mails"),
                               (["counters"], "native:mails:a"), (["denials"], "mails"), (["reload"], "unchanged"),
@@ -108,7 +110,8 @@ class AdminTest(TlsTest):
         self.assertEqual(self.run_sluice(*asks, *self.showing(self.known()))[0], 0)
         self.assertEqual(self.run_sluice("top", *asks[1:], *self.showing(self.known()))[0], 0)
         self.assert_told(self.run_sluice(*asks), where)
-        self.assert_told(self.run_sluice(*asks, *self.showing(self.other.sign("DNS:x"))), where)  # the reason is lost if its request comes first
+        # The reason is lost if the request comes first.
+        self.assert_told(self.run_sluice(*asks, *self.showing(self.other.sign("DNS:x"))), where)
         mixed = Pair(self.known().certificate, self.known().key)
         self.assert_told(self.run_sluice(*asks, *self.showing(mixed)), str(mixed.key))
         self.assert_told(self.run_sluice("status", "--admin", f"https://{where}", "--ca", "/nowhere/ca.crt"), "/nowhere/ca.crt")

@@ -23,7 +23,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1]))
 from secure import Secured, TlsTest  # noqa: E402
 from started import SECONDS_MAX, wait_until  # noqa: E402
 
-RULES = 'rules:\n  - { name: all, match: { queue: "*" }, actor: queue, limit: { quota: 1000000000, window: 1h, algorithm: fixed_window } }\n'
+RULES = 'rules:\n  - { name: all, match: { queue: "*" }, actor: queue, limit: { quota: 1000000000, window: 1h } }\n'
 SECONDS = float(os.environ.get("SLUICE_SECONDS") or "10")
 OF_ONE_ADDRESS = 1_024  # handshakes under way, of a worker
 HALF_OPEN = 2_000

@@ -23,7 +23,13 @@ policy:
   - divvy: rules.ini
   - limitd: limitd.yaml
 """
-DIVVY = "[method=GET path=/pantry/cookies/* ip=*]\ncreditLimit = 3\nresetSeconds = 3600\n[default]\ncreditLimit = 50\nresetSeconds = 600\n"
+DIVVY = """[method=GET path=/pantry/cookies/* ip=*]
+creditLimit = 3
+resetSeconds = 3600
+[default]
+creditLimit = 50
+resetSeconds = 600
+"""
 LIMITD = "buckets:\n  ip:\n    size: 10\n"
 DROPLET_HEAD = (b"GET / HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
                 b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")

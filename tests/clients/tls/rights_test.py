@@ -18,7 +18,8 @@ import grpc
 sys.path += [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parents[1] / "envoy/python")]
 
 from certificates import Pair  # noqa: E402
-from messages import SHOULD_RATE_LIMIT, HealthCheckRequest, HealthCheckResponse, RateLimitRequest, RateLimitResponse, request  # noqa: E402
+from messages import (  # noqa: E402
+    SHOULD_RATE_LIMIT, HealthCheckRequest, HealthCheckResponse, RateLimitRequest, RateLimitResponse, request)
 from secure import TlsTest  # noqa: E402
 from started import SECONDS_MAX  # noqa: E402
 
@@ -62,7 +63,8 @@ ADMIN: dict[tuple[str, str], object] = {
     **{("GET", path): None for path in (
         "/metrics", "/v1/openapi.json", "/v1/status", "/v1/config", "/v1/rules", "/v1/overrides", "/v1/overrides/{id}",
         "/v1/counters", "/v1/counters/{key}", "/v1/top", "/v1/denials", "/v1/changes", "/v1/log")},
-    ("POST", "/v1/config/check"): "rules: []\n", ("POST", "/v1/reload"): {}, ("POST", "/v1/explain"): ENTRIES, ("POST", "/v1/overrides"): {},
+    ("POST", "/v1/config/check"): "rules: []\n", ("POST", "/v1/reload"): {}, ("POST", "/v1/explain"): ENTRIES,
+    ("POST", "/v1/overrides"): {},
     ("DELETE", "/v1/overrides/{id}"): None, ("DELETE", "/v1/counters/{key}"): None, ("PUT", "/v1/counters/{key}"): {"used": 0},
     ("PUT", "/v1/log"): {"level": "info"},
 }

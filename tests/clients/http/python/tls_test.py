@@ -17,9 +17,9 @@ from certificates import Authority, Pair  # noqa: E402
 from secure import NAME, Secured, TlsTest  # noqa: E402
 from started import SECONDS_MAX  # noqa: E402
 
-ALL = "rules:\n  - { name: all, match: { queue: '*' }, actor: queue, limit: { quota: 100, window: 1d, algorithm: fixed_window } }\n"
+ALL = "rules:\n  - { name: all, match: { queue: '*' }, actor: queue, limit: { quota: 100, window: 1d } }\n"
 BY_NAME = f"""rules:
-  - {{ name: known, match: {{ tls.name: {NAME} }}, actor: tls.name, limit: {{ quota: 100, window: 1d, algorithm: fixed_window }} }}
+  - {{ name: known, match: {{ tls.name: {NAME} }}, actor: tls.name, limit: {{ quota: 100, window: 1d }} }}
   - {{ name: each, match: {{ grade: "*" }}, actor: tls.name, limit: {{ quota: 2, window: 1d, algorithm: fixed_window }} }}
   - {{ name: rest, match: {{ queue: "*" }}, actor: queue, limit: {{ quota: 100, window: 1d, algorithm: fixed_window }} }}
 http:
@@ -73,7 +73,8 @@ class Curl(TlsTest):
         for version in ("--http1.1", "--http2"):
             self.assertEqual(self.curl(server, version, shown=self.known())[0], "200")
             for shown in (None, self.other.sign(f"DNS:{NAME}"), self.authority.sign(f"DNS:{NAME}", expired=True)):
-                self.assertIn(self.curl(server, version, shown=shown)[0], ("16", "35", "55", "56", "92"))  # by TLS 1.3 told after its handshake
+                # By TLS 1.3 it is told after its own handshake.
+                self.assertIn(self.curl(server, version, shown=shown)[0], ("16", "35", "55", "56", "92"))
 
     def test_tokens_beside_certificates(self) -> None:
         users = (f"users:\n  - {{ name: app, certificate: {NAME}, rights: [take] }}\n"

@@ -19,13 +19,16 @@ from certificates import Pair  # noqa: E402
 from secure import NAME, Secured, TlsTest  # noqa: E402
 from started import SECONDS_MAX, wait_until  # noqa: E402
 
-RULES = 'rules:\n  - { name: mails, match: { queue: "*" }, actor: queue, limit: { quota: 9, window: 1d, algorithm: fixed_window } }\n'
+RULES = """rules:
+  - { name: mails, match: { queue: "*" }, actor: queue, limit: { quota: 9, window: 1d, algorithm: fixed_window } }
+"""
 OPS = "o" * 43
 OPS_DIGEST = "3907791a831e2e5c383fba601a0f08e0bfae87a56c2f45121101976d874ee3d6"  # its SHA-256
 APP_USER = f"  - {{ name: app, certificate: {NAME}, rights: [take] }}\n"
 OPS_USER = f"  - {{ name: ops, sha256: {OPS_DIGEST}, rights: [put, look] }}\n"
 TAKE = ("SLUICE.TAKE", "queue=a")
-NOBODY = "Authentication required|HELLO must be called with the client already authenticated"  # newer clients begin with HELLO
+# Newer clients begin with HELLO.
+NOBODY = "Authentication required|HELLO must be called with the client already authenticated"
 PUT = ("SLUICE.PUT", "queue=a")
 
 
