@@ -163,6 +163,12 @@ class Users(RespTlsTest):
         with self.assertRaisesRegex(redis.AuthenticationError, NOBODY):
             self.single().execute_command(*TAKE)
 
+    def test_one_by_another_authority_is_not_let_in(self) -> None:
+        """Though it need not show any."""
+        with self.assertRaises(redis.ConnectionError) as refused:
+            self.single(self.other.sign(f"DNS:{NAME}")).ping()
+        self.assertNotIsInstance(refused.exception, redis.AuthenticationError)
+
     def test_a_token_wins(self) -> None:
         client = self.single(self.known(), username="ops", password=OPS)
         self.assertEqual(self.user(client), "ops")
