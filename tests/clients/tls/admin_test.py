@@ -75,7 +75,7 @@ class AdminTest(TlsTest):
         where = self.listen()
         for more in ((), ("--ca", str(self.other.certificate))):
             for words in (["status"], ["top"], ["config"]):
-                self.assert_told(self.run_sluice(*words, "--admin", f"https://{where}", *more), where, "not trusted", "by one")
+                self.assert_told(self.run_sluice(*words, "--admin", f"https://{where}", *more), "not trusted", "by one")
 
     def test_a_certificate_of_another_name_or_time(self) -> None:
         where = self.listen(self.authority.sign("DNS:elsewhere.example"))
@@ -102,7 +102,7 @@ class AdminTest(TlsTest):
     def test_tls_towards_a_plain_port(self) -> None:
         self.listen()
         where = f"localhost:{self.server.port('http')}"
-        self.assert_told(self.run_sluice("status", "--admin", f"https://{where}", *self.trusting), where, "TLS")
+        self.assert_told(self.run_sluice("status", "--admin", f"https://{where}", *self.trusting), "TLS")
 
     def test_a_certificate_that_is_required(self) -> None:
         where = self.listen(clients=self.required)
