@@ -21,14 +21,12 @@ from pathlib import Path
 import bench_decisions
 import bench_memory
 import bench_replies
-from bench_common import BUILD, ROOT, load, serving_sluice
+from bench_common import BUILD, ROOT
 
 FILE = ROOT / "tests/baseline.json"
 ALGORITHMS = ("fixed_window", "aligned_window", "token_bucket", "sliding_window", "sliding_log", "fixed_bucket")
 REPLIES = ("divvy", "limitd", "droplet", "resp", "envoy", "http", "http/auth", "http/h2")
 COUNTERS_OF = ("divvy", "limitd", "droplet", "resp", "envoy", "http")
-COUNTERS = 1_000_000
-COUNTED_TIMES = 3  # the system gives or leaves out a huge page of 2 MiB, two bytes of each counter: the least counts
 SHIPPED = ("sluice", "libsluice-limiter.so", "libsluice-durable.so", "libsluice-client.so")
 INSTRUCTIONS, BYTES, SIZE = "instructions", "bytes of a counter", "bytes of a file"
 ALLOWED = {INSTRUCTIONS: lambda before: before * 1.02, BYTES: lambda before: before + 0.1,
@@ -46,16 +44,7 @@ def replies() -> dict[str, float]:
 
 
 def counters() -> dict[str, float]:
-    found = {}
-    for protocol in COUNTERS_OF:
-        each = []
-        for _ in range(COUNTED_TIMES):
-            with serving_sluice(protocol) as server:
-                empty = bench_memory.resident_bytes(server)
-                load(server, protocol, conns=8, depth=128, distinct=COUNTERS)
-                each.append((bench_memory.resident_bytes(server) - empty) / COUNTERS)
-        found[f"counter {protocol}"] = round(min(each), 1)
-    return found
+    return {f"counter {protocol}": round(bench_memory.least(protocol)[1], 1) for protocol in COUNTERS_OF}
 
 
 def sizes() -> dict[str, float]:

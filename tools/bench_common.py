@@ -17,6 +17,8 @@ from typing import NamedTuple, NoReturn
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = Path(os.environ.get("SLUICE_BENCH_BUILD", ROOT / "build/bench"))
+# The programs that measure are always these, whatever build is measured.
+TOOLS = ROOT / "build/bench/tools"
 SERVER_CORE, LOAD_CORE = "0", "1"
 READY_SECONDS_MAX = 30.0
 
@@ -162,16 +164,18 @@ def serving_sluice(protocol: str = "divvy", build: Path = BUILD, wrapper: Sequen
 
 
 def serving_floor(protocol: str) -> contextlib.AbstractContextManager[Server]:
-    return serving([str(BUILD / "tools/floor"), protocol])
+    return serving([str(TOOLS / "floor"), protocol])
 
 
 def load(server: Server, protocol: str = "divvy", core: str = LOAD_CORE, **options: int) -> dict[str, float]:
     """Runs the generator once on its processor. Returns what it measured, by name."""
     flags = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+    if not (TOOLS / "load").exists():
+        give_up(f"{TOOLS}/load is not built; run scripts/build bench load")
     plain = protocol.removesuffix("/tls")
     if plain != protocol:
         flags += ["--tls", "1"]
-    command = [*pinned(core), str(BUILD / "tools/load"), "--port", str(server.port), "--protocol", plain, *flags]
+    command = [*pinned(core), str(TOOLS / "load"), "--port", str(server.port), "--protocol", plain, *flags]
     # The generator verifies no name, and has to know the authority.
     environment = dict(os.environ) if server.authority is None else {**os.environ, "SSL_CERT_FILE": server.authority}
     result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,

@@ -9,11 +9,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from bench_common import Server, load, serving_sluice
+from bench_common import BUILD, Server, load, serving_sluice
 
 FIRST, LAST = 1_000_000, 10_000_000
 BYTES_MAX = 80.0
 BYTES_TARGET = 56.0
+LEAST_OF = 3
 
 
 def resident_bytes(server: Server) -> int:
@@ -28,6 +29,18 @@ def steps() -> list[int]:
     while sizes[-1] < LAST:
         sizes.append(min(LAST, sizes[-1] * 11 // 10))
     return sizes
+
+
+def least(protocol: str = "divvy", build: Path = BUILD) -> tuple[int, float]:
+    """The bytes when empty, and of each of a million counters. The least of several servers: the system gives or leaves out a
+    huge page of 2 MiB, which is two bytes of each counter."""
+    found = []
+    for _ in range(LEAST_OF):
+        with serving_sluice(protocol, build) as server:
+            empty = resident_bytes(server)
+            load(server, protocol, conns=8, depth=128, distinct=FIRST)
+            found.append((empty, (resident_bytes(server) - empty) / FIRST))
+    return min(empty for empty, _ in found), min(each for _, each in found)
 
 
 def main() -> int:

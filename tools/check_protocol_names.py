@@ -30,6 +30,7 @@ SHARED_STRINGS: dict[str, str] = {
 
 # What may name protocols: a file, or a folder that ends with `/`, and why. Product code is not among them.
 EXCEPTIONS: dict[str, str] = {
+    "tools/bench_memory.py": "benchmarks name the protocols that they measure",
     "tools/bench_baseline.py": "benchmarks name the protocols that they measure",
     "tools/bench_clients.py": "benchmarks name the protocols that they measure",
     "tools/bench_common.py": "benchmarks name the protocols that they measure",
@@ -38,6 +39,7 @@ EXCEPTIONS: dict[str, str] = {
     "tools/bench_redis.py": "benchmarks name the protocols that they measure",
     "tools/bench_replies.py": "benchmarks name the protocols that they measure",
     "tools/bench_server.py": "benchmarks name the protocols that they measure",
+    "tools/bench_static.py": "benchmarks name the protocols that they measure",
     "tools/check_protocol_names.py": "SHARED_WORDS names them",
     "tools/check_protocol_names_test.py": "its cases need names",
     "tools/configure_test.py": "builds one of the files of proto/",

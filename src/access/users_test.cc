@@ -161,6 +161,50 @@ TEST(Identity, IsUnchangedByAWrongToken) {
   EXPECT_FALSE(identity.is_known());
 }
 
+// A client that shows a certificate is its user as long as it shows no token; a wrong token is not
+// made good by the certificate.
+TEST(Identity, IsThatOfTheCertificateUnlessThereIsAToken) {
+  std::vector<User> users = some();
+  users.push_back({"shop", {Right::put}, {}, "spiffe://cluster/shop"});
+  Access access(listed(std::move(users)));
+  const std::string token = "token of a";
+  Identity shop(&access, "spiffe://cluster/shop"), other(&access, "spiffe://cluster/other");
+  EXPECT_EQ(shop.user(), "shop");
+  EXPECT_TRUE(shop.is_known() && shop.may(Right::put) && !shop.may(Right::take));
+  EXPECT_FALSE(other.is_known());
+  EXPECT_EQ(other.user(), "default");
+  EXPECT_TRUE(shop.authorize(""));
+  EXPECT_FALSE(other.authorize(""));
+  EXPECT_TRUE(shop.authorize(authorization_of("a", token)));
+  EXPECT_EQ(shop.user(), "a");
+  EXPECT_FALSE(shop.may(Right::put));
+  // The next request of the connection shows none.
+  EXPECT_TRUE(shop.authorize(""));
+  EXPECT_EQ(shop.user(), "shop");
+  EXPECT_FALSE(shop.authorize("Bearer wrong"));
+  EXPECT_FALSE(shop.is_known() || shop.may(Right::put) || shop.may(Right::take));
+  EXPECT_TRUE(shop.authorize(""));
+  EXPECT_TRUE(shop.may(Right::put));
+  // One who authenticates once, and shows the certificate before.
+  Identity late(&access);
+  EXPECT_FALSE(late.is_known());
+  late.present("spiffe://cluster/shop");
+  EXPECT_EQ(late.user(), "shop");
+  EXPECT_TRUE(late.log_in("", token));
+  EXPECT_EQ(late.user(), "a");
+  late.log_out();
+  EXPECT_EQ(late.user(), "shop");
+  // Who is taken out of the list is nobody.
+  access.set(listed(some()));
+  late.refresh();
+  EXPECT_FALSE(late.is_known());
+  EXPECT_FALSE(shop.authorize(""));
+  // Without users everybody may.
+  access.set(nullptr);
+  late.refresh();
+  EXPECT_TRUE(late.is_known() && late.may(Right::put));
+}
+
 TEST(Identity, GoesByTheLiveList) {
   Access access(listed(some()));
   Identity identity(&access);

@@ -260,6 +260,8 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
       if (n < 0) return close();
       written_ += static_cast<size_t>(n);
       silent_since_ = Clock::now();
+      if (written_ < out_.size())  // others in between
+        return await(true, [goes_on](Connection& self) { self.write_on(goes_on); });
     }
     out_.clear();
     release(out_);
@@ -278,11 +280,9 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
   }
 
   void drain() {
-    for (;;) {
-      const ssize_t n = stream_.discard(buffer_.data(), buffer_.size());
-      if (n < 0 && errno == EAGAIN) break;
-      if (n <= 0) return close();
-    }
+    // Once for each wait, as a client may send without a pause.
+    const ssize_t n = stream_.discard(buffer_.data(), buffer_.size());
+    if (n == 0 || (n < 0 && errno != EAGAIN)) return close();
     await(false, [](Connection& self) { self.drain(); });
   }
 

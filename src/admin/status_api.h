@@ -21,7 +21,7 @@ namespace sluice::admin {
 
 struct ListenerJson {
   std::string service;  // the protocol, "admin", or what a page of metrics is called
-  const char* kind;     // "requests", "page" or "admin"
+  const char* kind;     // "requests", "page", "admin" or "health"
   std::string address;  // as the banner shows it
   // Of its TLS: the certificate's file and when it ends, in seconds since 1970, and why the files
   // that lie there now are not used, if they are not.

@@ -92,28 +92,33 @@ base::Result<Socket> Socket::connect(std::span<const net::Address> addresses,
     return bad;
   };
   const auto deadline = Clock::now() + timeout;
-  int last = ECONNREFUSED;
-  for (const net::Address& address : addresses) {
+  std::string problem = words_for(ECONNREFUSED);
+  for (size_t i = 0; i < addresses.size(); ++i) {
+    const net::Address& address = addresses[i];
     const int fd =
         ::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) {
-      last = errno;
+      problem = words_for(errno);
       continue;
     }
-    Socket socket(net::Stream::connecting(fd, with.tls, with.name), deadline, with.wake);
-    last = try_address(socket, address);
-    if (last == 0) {
-      if (auto done = socket.shake_hands(); !done)
-        return base::Problem{"cannot connect to " + shown + ": " + done.problem().text};
+    // One that does not answer leaves time for the others.
+    const auto share = (deadline - Clock::now()) / static_cast<int>(addresses.size() - i);
+    Socket socket(net::Stream::connecting(fd, with.tls, with.name), Clock::now() + share,
+                  with.wake);
+    const int failed = try_address(socket, address);
+    base::Done done;
+    if (failed == 0 && (done = socket.shake_hands())) {
+      socket.deadline_ = deadline;
       return socket;
     }
-    if (last == ETIMEDOUT || last == ECANCELED) break;
+    // A UNIX socket is connected at once or not at all, unless its queue is full.
+    problem = failed == 0           ? done.problem().text
+              : failed == ETIMEDOUT ? "no answer in time"
+              : failed == EAGAIN    ? "too many others wait there"
+                                    : words_for(failed);
+    if (failed == ECANCELED) break;
   }
-  // A UNIX socket is connected at once or not at all, unless its queue is full.
-  return base::Problem{"cannot connect to " + shown + ": " +
-                       (last == ETIMEDOUT ? "no answer in time"
-                        : last == EAGAIN  ? "too many others wait there"
-                                          : words_for(last))};
+  return base::Problem{"cannot connect to " + shown + ": " + problem};
 }
 
 base::Done Socket::shake_hands() {

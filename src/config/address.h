@@ -10,8 +10,8 @@
 
 namespace sluice::config {
 
-// The default ports of the admin port and of statsd.
-inline constexpr uint16_t admin_port = 8380, statsd_port = 8125;
+// The default ports of the admin port, of health by itself, and of statsd.
+inline constexpr uint16_t admin_port = 8380, health_port = 8381, statsd_port = 8125;
 
 struct Address {
   std::string host;

@@ -59,7 +59,7 @@ std::string folder_of(const std::string& path) {
 }
 
 bool is_admin(const Setting<Listener>& listener) {
-  return !listener.value.protocol;
+  return listener.value.is_admin();
 }
 
 base::Problem problem_of(const std::string& folder, const std::string& what) {

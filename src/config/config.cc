@@ -91,10 +91,11 @@ std::vector<std::string> Config::notes() const {
 server::Options Config::options() const {
   server::Options options;
   for (const auto& [listener, origin] : listen)
-    options.listeners.push_back(
-        {listener.protocol ? server::Service(*listener.protocol) : server::Service::admin(),
-         listener.address.host, listener.address.port, listener.timeouts, listener.unmatched,
-         listener.strict, std::nullopt, listener.tls});
+    options.listeners.push_back({listener.protocol      ? server::Service(*listener.protocol)
+                                 : listener.only_health ? server::Service::health()
+                                                        : server::Service::admin(),
+                                 listener.address.host, listener.address.port, listener.timeouts,
+                                 listener.unmatched, listener.strict, std::nullopt, listener.tls});
   options.workers = workers.value;
   options.connections_max = connections.value;
   options.drain = drain.value;

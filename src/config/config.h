@@ -40,12 +40,15 @@ namespace sluice::config {
 using base::Setting;
 
 struct Listener {
-  std::optional<protocol::Protocol> protocol = {};  // empty: the admin port
+  std::optional<protocol::Protocol> protocol = {};  // empty: the admin port, or health alone
   Address address;
   net::Timeouts timeouts = {};
   request::Unmatched unmatched = {};
   bool strict = false;                     // request::Peer::strict
   std::optional<net::TlsServer> tls = {};  // empty: plain
+  bool only_health = false;                // the admin port's /health/ alone
+
+  bool is_admin() const { return !protocol && !only_health; }
 };
 
 // One entry of `policy`. If the list has no entries, and there are no native rules, the protocols

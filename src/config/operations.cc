@@ -18,7 +18,7 @@ base::Diagnostic place_of(std::string subject) {
 }
 
 bool is_admin(const Setting<Listener>& listener) {
-  return !listener.value.protocol;
+  return listener.value.is_admin();
 }
 
 // May a header field contain the token?
@@ -78,32 +78,6 @@ void check_listeners(const Config& config, base::Diagnostics& diagnostics) {
                "give one of them another port", diagnostics);
     }
   }
-}
-
-void warn_of_open(const Config& config, base::Diagnostics& diagnostics) {
-  std::string open;
-  std::vector<std::string> with_users;
-  for (const auto& [listener, origin] : config.listen) {
-    if (!listener.protocol || is_loopback(listener.address.host)) continue;
-    const bool may_have_users = describe(*listener.protocol).authenticates;
-    if (may_have_users && !config.users.value.empty()) continue;
-    const std::string name(name_of(listener));
-    open += (open.empty() ? "" : ", ") + name + " on " +
-            format_address(listener.address.host, listener.address.port);
-    if (may_have_users && std::ranges::find(with_users, name) == with_users.end())
-      with_users.push_back(name);
-  }
-  if (open.empty()) return;
-  base::Diagnostic d;
-  d.severity = base::Diagnostic::Severity::warning;
-  d.subject = "listen";
-  d.message =
-      open + ": other machines reach it, and no access rules say who may take, put and look";
-  std::string users;
-  for (const std::string& name : with_users) users += (users.empty() ? "" : " and ") + name;
-  d.remedy = "listen on 127.0.0.1, or let a firewall choose who comes" +
-             (users.empty() ? "" : "; for " + users + " add `users:`");
-  diagnostics.push_back(std::move(d));
 }
 
 bool set_up_admin(const Config& config, admin::AdminOptions& options, CommandIo& io) {

@@ -21,8 +21,6 @@ struct AdminToken : Text {
 
 // Reports listeners that cannot both have their addresses.
 void check_listeners(const Config& config, base::Diagnostics& diagnostics);
-// Warns of listeners that other machines can reach and whose clients need not authenticate.
-void warn_of_open(const Config& config, base::Diagnostics& diagnostics);
 
 // Sets the admin port's options, with the token. False: a port that other machines can reach has no
 // token, or the token's file cannot be used; that is reported on standard error.

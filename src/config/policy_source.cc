@@ -112,6 +112,18 @@ void PolicySource::load(const Config& config, std::optional<uint64_t> unless,
     for (auto& file : files)
       if (protocol::SentPolicy* const sent = file->sent())
         sent->go_on_from(running(file->format()), config.file, loaded.diagnostics);
+  for (const Policy& was : start_.policy) {
+    const bool is_there = std::ranges::any_of(files, [&](const auto& file) {
+      return file->format() == was.files->format() && std::as_const(*file).sent() != nullptr;
+    });
+    if (!unless || std::as_const(*was.files).sent() == nullptr || is_there) continue;
+    base::Diagnostic place;
+    place.severity = base::Diagnostic::Severity::warning;
+    place.file = config.file;
+    place.subject = "policy." + std::string(was.files->format()->sent_key);
+    complain(place, "was taken out since the start; what is sent has no effect any more",
+             "restart the server to end the stream", loaded.diagnostics);
+  }
   const auto unusable = unless ? protocol::Unusable::error : protocol::Unusable::main_file;
   const PolicyTexts texts = read_texts(files, unusable, loaded.diagnostics);
   loaded.files = texts.paths;

@@ -305,6 +305,12 @@ void check_redis(const StoreSettings& store, base::Diagnostics& diagnostics) {
                     "write `redis: { nodes: [\"localhost:6379\"] }`, or name it by --redis or "
                     "--redis-cluster",
                     diagnostics);
+  const bool has_tls = redis.tls || redis.second.tls || store.redis_access.tls.value_or(false);
+  if (!has_tls && redis.tls_files != net::TlsClient())
+    complain(place, "has files for TLS, and is reached without",
+             "write `tls: true`, or take them out", diagnostics);
+  if (redis.tls_files.certificate.empty() != redis.tls_files.key.empty())
+    complain(place, "has one of tls_certificate and tls_key", "name both, or none", diagnostics);
   check_server(redis, place, diagnostics);
   if (redis.has_second()) check_server(redis.second, place, diagnostics);
   if (redis.cluster && redis.key_prefix.find_first_of("{}") != std::string::npos)

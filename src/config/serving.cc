@@ -342,7 +342,6 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
   PolicySource source(config, std::move(read), spaces);
   live::Loaded loaded = source.first();
   if (loaded.rules) warn_of_idle(config, *loaded.rules, loaded.diagnostics);
-  warn_of_open(config, loaded.diagnostics);
   say(loaded.diagnostics, config, *policy_log, io);
   if (!loaded.rules) return exit_failure;
   show_rules(*loaded.rules, *policy_log);
@@ -408,7 +407,7 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
       options.admin_socket = *path;
     else
       log.logger(log::LogModule::server)
-          ->warn("commands for the admin port will not find this server by themselves: {}",
+          ->info("commands for the admin port will not find this server by themselves: {}",
                  path.problem().text);
   }
   // How long the rest of a stop may take, if a disk does not answer.

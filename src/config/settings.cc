@@ -14,7 +14,7 @@
 namespace sluice::config {
 namespace {
 
-constexpr std::string_view admin_name = "admin";
+constexpr std::string_view admin_name = "admin", health_name = "health";
 
 }  // namespace
 
@@ -29,10 +29,12 @@ void complain(const base::Diagnostic& place, std::string message, std::string re
 bool set_protocol(std::string_view name, const base::Diagnostic& place, Listener& listener,
                   base::Diagnostics& diagnostics) {
   listener.protocol = protocol::find(name);
-  if (listener.protocol || name == admin_name) return true;
+  listener.only_health = name == health_name;
+  if (listener.protocol || name == admin_name || name == health_name) return true;
   std::vector<std::string_view> served;
   for (const protocol::Description* protocol : protocol::all()) served.push_back(protocol->name);
   served.push_back(admin_name);
+  served.push_back(health_name);
   const auto near = base::nearest_word(name, served);
   complain(place, "`" + std::string(name) + "` is not a protocol",
            near.empty() ? "this version serves " + list_words(served, false)
@@ -42,7 +44,9 @@ bool set_protocol(std::string_view name, const base::Diagnostic& place, Listener
 }
 
 std::string_view name_of(const Listener& listener) {
-  return listener.protocol ? describe(*listener.protocol).name : admin_name;
+  return listener.protocol      ? describe(*listener.protocol).name
+         : listener.only_health ? health_name
+                                : admin_name;
 }
 
 bool has_own_unmatched(protocol::Protocol protocol) {
@@ -51,7 +55,9 @@ bool has_own_unmatched(protocol::Protocol protocol) {
 }
 
 uint16_t port_of(const Listener& listener) {
-  return listener.protocol ? describe(*listener.protocol).port : admin_port;
+  return listener.protocol      ? describe(*listener.protocol).port
+         : listener.only_health ? health_port
+                                : admin_port;
 }
 
 std::optional<Address> address_of(std::string_view text, uint16_t port_default,
@@ -378,7 +384,7 @@ Table listener_table(Listener& listener, std::string& address) {
       [&listener] { return std::string(name_of(listener)); });
   for (const protocol::Description* one : protocol::all())
     protocol.values += "`" + std::string(one->name) + "`, ";
-  protocol.values += "`admin`";
+  protocol.values += "`admin`, `health`";
   Entry where = own_setting(
       "address",
       [&address](const Written& written) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 #include "base/bounds.h"
@@ -39,6 +41,12 @@ bool must_be_committed(const policy::Plan& plan, const policy::Plan::RequestPlan
   return false;
 }
 
+// Nothing: the client is not known, as in tests.
+std::optional<std::string_view> certificate_of(const Batch& batch) {
+  if (batch.sink == nullptr) return std::nullopt;
+  return batch.sink->certificate();
+}
+
 }  // namespace
 
 Engine::Engine(Deps&& deps, std::shared_ptr<spdlog::logger> log)
@@ -66,10 +74,6 @@ Served Engine::serve(Batch& batch, protocol::Protocol protocol, request::Session
   batch.first = batch.next = 0;
   batch.settled = 0;
   batch.now = batch.since = decider_.now();
-  if (decider_.rules().asks_certificate() && protocol::describe(protocol).takes_certificate)
-      [[unlikely]]
-    batch.requests.add_to_each(
-        {policy::certificate_entry, sink == nullptr ? std::string_view() : sink->certificate()});
   if (decider_.log().should_log(spdlog::level::debug))
     batch.began = std::chrono::steady_clock::now();
   const Served served = answer_batch(batch, out);
@@ -234,7 +238,8 @@ void Engine::match_all(Batch& batch) {
                         .counts = request.counts,
                         .siblings = siblings_of(i),
                         .message = siblings_of(i).empty() ? 0 : message_,
-                        .now = batch.now};
+                        .now = batch.now,
+                        .certificate = certificate_of(batch)};
     if (request.limits_inline && !decider_.find_inline(asked)) [[unlikely]] {
       plan.refuse(too_many_inline_limits);
       return;
@@ -295,7 +300,8 @@ size_t Engine::match_together(Batch& batch, size_t first) {
                           .counts = request.counts,
                           .siblings = siblings_of(end),
                           .message = siblings_of(end).empty() ? 0 : message_,
-                          .now = batch.now};
+                          .now = batch.now,
+                          .certificate = certificate_of(batch)};
     refused |= request.limits_inline && !decider_.find_inline(asked[end - first]);
     answer_by = std::min(answer_by, request.answer_by);
     ++end;

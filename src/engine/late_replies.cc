@@ -350,7 +350,8 @@ void LateReplies::match_again(Ticket ticket, base::Time now) {
                       .cost = pending->request.cost,
                       .limits = pending->brought,
                       .now = now,
-                      .overrides = decider_.overrides()};
+                      .overrides = decider_.overrides(),
+                      .certificate = pending->sink->certificate()};
   if (pending->request.limits_inline && !decider_.find_inline(asked))
     return match_later(ticket, {now.us + look_at_clock_after.us});
   decider_.rules().match(protocol::dialect_of(pending->protocol), asked, batch.plan);

@@ -219,7 +219,7 @@ uint64_t Reloader::request(const std::string& by, bool tells) {
   {
     const std::lock_guard lock(by_mutex_);
     by_ = by;
-    asker_tells_ = !tells;
+    asker_tells_ = !tells && (asker_tells_ || !asked_);  // of all that one reading answers
   }
   const uint64_t number = ++requests_;
   asked_ = true;
@@ -390,11 +390,11 @@ bool Reloader::log_refused(const Loaded& loaded, Cause cause) {
   std::vector<std::string> reasons;
   for (const auto& d : loaded.diagnostics) reasons.push_back(base::to_string(d));
   if (cause == Cause::files && reasons == refused_for_) return false;
-  refused_for_ = std::move(reasons);
   if (cause == Cause::request) {
     const std::lock_guard lock(by_mutex_);
     if (asker_tells_) return true;
   }
+  refused_for_ = std::move(reasons);
   tell(loaded.diagnostics);
   log_->error("policy refused; live stays generation {}", to_text(*live_));
   return true;

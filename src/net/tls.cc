@@ -6,8 +6,10 @@
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
+#include <openssl/x509.h>
 #include <openssl/x509_vfy.h>
 #include <openssl/x509v3.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -84,13 +86,13 @@ std::optional<std::string> use_pair(SSL_CTX* context, const std::string& certifi
     return "the certificate " + certificate + " cannot be used: " + reason();
   // A key behind a passphrase is refused, where OpenSSL would ask the terminal.
   SSL_CTX_set_default_passwd_cb(context, [](char*, int, int, void*) { return 0; });
-  if (SSL_CTX_use_PrivateKey_file(context, key.c_str(), SSL_FILETYPE_PEM) != 1)
+  if (SSL_CTX_use_PrivateKey_file(context, key.c_str(), SSL_FILETYPE_PEM) == 1)
+    return std::nullopt;
+  const unsigned long code = ERR_peek_last_error();
+  if (ERR_GET_LIB(code) != ERR_LIB_X509 || ERR_GET_REASON(code) != X509_R_KEY_VALUES_MISMATCH)
     return "the key " + key + " cannot be used: " + reason();
-  if (SSL_CTX_check_private_key(context) != 1) {
-    ERR_clear_error();
-    return "the key " + key + " is not that of the certificate " + certificate;
-  }
-  return std::nullopt;
+  ERR_clear_error();
+  return "the key " + key + " is not that of the certificate " + certificate;
 }
 
 std::optional<std::string> use_authority(SSL_CTX* context, const std::string& file) {
@@ -147,13 +149,26 @@ std::string description_of(const X509* certificate) {
          base::printable(common_name(X509_get_issuer_name(certificate)));
 }
 
+// As Go has it, a `*` at the front of a certificate's DNS name stands for one label; OpenSSL wants
+// two labels behind it.
+bool fits(std::string_view its, std::string_view name) {
+  if (its.starts_with("*.")) {
+    const size_t dot = name.find('.');
+    if (dot == 0 || dot == std::string_view::npos) return false;
+    its.remove_prefix(1);
+    name.remove_prefix(dot);
+  }
+  return its.size() == name.size() &&
+         ::strncasecmp(its.data(), name.data(), its.size()) == 0;
+}
+
 // Is it one of the certificate's URIs, or does it fit one of its DNS names?
-bool has_name(X509* certificate, const std::string& name) {
+bool has_name(const X509* certificate, const std::string& name) {
   bool found = false;
   each_name(certificate, [&](int type, const std::string& its) {
-    found = found || (type == GEN_URI && its == name);
+    found = found || (type == GEN_URI ? its == name : type == GEN_DNS && fits(its, name));
   });
-  return found || X509_check_host(certificate, name.c_str(), name.size(), 0, nullptr) == 1;
+  return found;
 }
 
 int clamp(size_t size) {
@@ -212,18 +227,22 @@ base::Result<std::unique_ptr<TlsContext>> TlsContext::open(const TlsServer& serv
   Rules* const rules = Rules::attach(made, {server.names, alpn});
   if (auto wrong = use_pair(made, server.certificate, server.key))
     return base::Problem{*std::move(wrong)};
-  // Each side resumes by tickets, which need no memory here; they are of this context alone, so
-  // that a client whose authority has gone is verified anew.
+  // Clients resume by tickets, which need no memory here. Not where they show certificates: a
+  // ticket would outlive its certificate, as it is renewed with each use.
   SSL_CTX_set_session_cache_mode(made, SSL_SESS_CACHE_OFF);
-  SSL_CTX_set_num_tickets(made, 1);
+  const bool asks = server.client != TlsServer::Client::ignore;
+  SSL_CTX_set_num_tickets(made, asks ? 0 : 1);
+  if (asks) SSL_CTX_set_options(made, SSL_OP_NO_TICKET);
   SSL_CTX_set_options(made, SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_NO_COMPRESSION);
   if (!alpn.empty()) SSL_CTX_set_alpn_select_cb(made, choose, rules);
   if (server.client == TlsServer::Client::ignore) return context;
   if (server.with_system && !trust_usual(made)) return base::Problem{last_error()};
   if (auto wrong = use_authority(made, server.client_ca)) return base::Problem{*std::move(wrong)};
-  // Clients may choose by them which certificate they show.
+  // Clients may choose by them which certificate they show; those of the system are too many to
+  // send.
+  const bool is_short = !server.client_ca.empty() && !server.with_system;
   if (STACK_OF(X509_NAME)* const names =
-          server.client_ca.empty() ? nullptr : SSL_load_client_CA_file(server.client_ca.c_str()))
+          is_short ? SSL_load_client_CA_file(server.client_ca.c_str()) : nullptr)
     SSL_CTX_set_client_CA_list(made, names);
   constexpr unsigned char name[] = "sluice";
   SSL_CTX_set_session_id_context(made, name, sizeof name - 1);

@@ -245,6 +245,9 @@ TEST(ListenerTls, AClientsCertificateMustHaveOneOfTheNames) {
   EXPECT_TRUE(is_served({}));
   EXPECT_TRUE(is_served({"other", "app.example"}));
   EXPECT_TRUE(is_served({"spiffe://cluster/app"}));
+  EXPECT_TRUE(is_served({"APP.Example"}));
+  EXPECT_FALSE(is_served({"a.app.example"}));
+  EXPECT_FALSE(is_served({".example"}));
   EXPECT_FALSE(is_served({"spiffe://cluster/app2", "localhost", "example"}));
 }
 

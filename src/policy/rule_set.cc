@@ -615,7 +615,9 @@ constexpr std::string_view too_many_charges =
 template <class Shadow>
 inline void RuleSet::find_rules(const Dialect* dialect, const Asked& asked, Plan& plan,
                                 Shadow&& shadow) const {
-  const Descriptor descriptor = asked.descriptor;
+  Descriptor descriptor = asked.descriptor;
+  if (asks_certificate_ && asked.certificate) [[unlikely]]
+    descriptor = plan.certified(asked);
   Plan::RequestPlan& part = plan.parts_.back();
   MatchSteps steps;
   const size_t first = plan.enforced_.size();
@@ -638,6 +640,7 @@ inline void RuleSet::find_rules(const Dialect* dialect, const Asked& asked, Plan
   };
   const bool goes_on =
       asked.scope == request::RuleScope::dialect || lists_.front().candidates(descriptor, visit);
+  descriptor = asked.descriptor;
   if ((goes_on || has_finder_) && asked.scope != request::RuleScope::native) {
     const DialectRules* const own = find(dialect);
     if (own != nullptr && own->finder_ != nullptr) [[unlikely]] {

@@ -72,11 +72,13 @@ struct Asked {
   // The overrides; null: there are none, or Plan::override_all is called afterwards. The matching
   // thread must be a registered reader.
   const Overrides* overrides = nullptr;
+  // The name in the client's certificate; empty: it has shown none. Nothing: certificate_entry is
+  // an entry like others.
+  std::optional<std::string_view> certificate = std::nullopt;
 };
 
-// The entry of requests with the name in the certificate that the client has shown; without one
-// its value is empty. Only where native rules name it, and of protocols without rules of their own
-// kind (protocol::Description::takes_certificate).
+// The entry by which native rules ask for the name in the certificate that the client has shown; it
+// is empty without one. What a client itself sends by that name is not seen by them.
 inline constexpr std::string_view certificate_entry = "tls.name";
 
 // One pair of a rule's pattern: the entry `key` must fit `pattern`.
@@ -251,6 +253,16 @@ class Plan {
     std::string_view key, actor;
   };
   std::vector<Enforced> enforced_;  // the enforced rules of the requests that are being matched
+  // The entries of the request that is being matched, with certificate_entry as native rules see
+  // it.
+  std::span<const request::Entry> certified(const Asked& asked) {
+    certified_.clear();
+    for (const request::Entry& entry : asked.descriptor)
+      if (entry.key != certificate_entry) certified_.push_back(entry);
+    certified_.push_back({certificate_entry, *asked.certificate});
+    return certified_;
+  }
+  std::vector<request::Entry> certified_;
   static constexpr uint32_t no_view = UINT32_MAX;
   struct JointStep {
     RuleMatch step;

@@ -4,11 +4,15 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <random>
 #include <set>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "base/bounds.h"
 #include "request/space.h"
 #include "testing/dialects.h"
 
@@ -101,6 +105,44 @@ TEST(RuleSet, ListsDialectsInTheirOrderAndNewOnesLast) {
   EXPECT_EQ(rules.written(), 4u);
   EXPECT_EQ(rules.rules(&native_dialect).size(), 1u);
   EXPECT_NE(rules.rules(&first_dialect)[0].id, rules.rules(&second_dialect)[0].id);
+}
+
+// What a client says of its certificate by itself is not seen by native rules, whatever its
+// protocol; the rules of a protocol see its entries as they came.
+TEST(RuleSet, TheNameInTheCertificateIsTheConnectionsOwn) {
+  request::Spaces spaces;
+  RuleSet rules;
+  Rule shop = rule_of({{"tls.name", "shop"}});
+  shop.space = spaces.intern("s:", "");
+  shop.actor = {"tls.name"};
+  shop.then = Then::continue_;
+  Rule none = rule_of({{"tls.name", ""}});
+  none.space = spaces.intern("n:", "");
+  none.then = Then::continue_;
+  Rule own = rule_of({{"tls.name", "said"}});
+  own.space = spaces.intern("o:", "");
+  rules.add(native_dialect, shop);
+  rules.add(native_dialect, none);
+  rules.add(first_dialect, own);
+  EXPECT_TRUE(rules.asks_certificate());
+  const auto met = [&](std::vector<Entry> entries, std::optional<std::string_view> certificate) {
+    Plan plan;
+    rules.match(&first_dialect, {.descriptor = entries, .certificate = certificate}, plan);
+    std::string text;
+    for (const Plan::RuleMatch& step : plan.steps(plan.parts()[0]))
+      text += step.rule->conditions[0].pattern.text() + "(" + std::string(step.actor) + ") ";
+    return text;
+  };
+  EXPECT_EQ(met({}, "shop"), "shop(shop) ");
+  EXPECT_EQ(met({{"tls.name", "said"}}, "shop"), "shop(shop) said() ");
+  EXPECT_EQ(met({{"tls.name", "shop"}}, ""), "() ");
+  EXPECT_EQ(met({{"tls.name", "shop"}}, "other"), "");
+  EXPECT_EQ(met({{"tls.name", "shop"}}, std::nullopt), "shop(shop) ");
+  std::vector<Entry> many(base::bounds::descriptor_entries_max, Entry{"tls.name", "shop"});
+  EXPECT_EQ(met(many, ""), "() ");
+  RuleSet others;
+  others.add(native_dialect, rule_of({{"path", "*"}}));
+  EXPECT_FALSE(others.asks_certificate());
 }
 
 TEST(RuleSet, RequestsOfNoDialectMatchOnlyNativeRules) {

@@ -51,8 +51,6 @@ struct Description {
   bool authenticates = false;  // its clients may authenticate as one of the server's users
   bool takes_strict = false;   // its sessions use Peer::strict
   bool wants_address = false;  // its sessions use Peer::address
-  // Native rules may ask for the name in the client's certificate (policy::certificate_entry).
-  bool takes_certificate = false;
   // What its clients may choose by ALPN (net/tls.h); empty: nothing.
   std::string_view alpn = {};
   // How long the client's last bytes are read after the last reply was sent, before the close.

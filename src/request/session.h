@@ -12,11 +12,9 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "base/arena.h"
-#include "base/bounds.h"
 #include "base/buffer.h"
 #include "limit/limit.h"
 #include "request/charge.h"
@@ -149,10 +147,6 @@ class Requests {
     limits_.resize(limit_first_);
   }
 
-  // Gives each request one more entry, behind its others; a request that has as many as it may
-  // have loses its last one for it. Once, after the last `commit`.
-  void add_to_each(Entry entry);
-
   std::span<const Request> items() const { return items_; }
   std::span<const Entry> descriptor(const Request& r) const {
     return std::span(entries_).subspan(r.entry_first, r.entry_count);
@@ -171,21 +165,6 @@ class Requests {
   bool holds_texts_ = false;
   uint32_t entry_first_ = 0, limit_first_ = 0;
 };
-
-inline void Requests::add_to_each(Entry entry) {
-  std::vector<Entry> all;
-  all.reserve(entries_.size() + items_.size());
-  for (Request& request : items_) {
-    const auto its = std::span(entries_).subspan(
-        request.entry_first,
-        std::min<size_t>(request.entry_count, base::bounds::descriptor_entries_max - 1));
-    request.entry_first = static_cast<uint32_t>(all.size());
-    request.entry_count = static_cast<uint32_t>(its.size()) + 1;
-    all.insert(all.end(), its.begin(), its.end());
-    all.push_back(entry);
-  }
-  entries_ = std::move(all);
-}
 
 // A counter that a list found, by its key.
 struct Listed {

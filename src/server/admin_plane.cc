@@ -8,6 +8,33 @@
 #include "base/check.h"
 
 namespace sluice::server {
+namespace {
+
+// The admin port's health, and nothing else of it: for probes, which need no token and no TLS.
+class HealthAlone final : public admin::HttpHandler {
+ public:
+  explicit HealthAlone(admin::Admin& admin) : admin_(admin) {}
+
+  std::optional<wire::HttpResponse> refuse(const wire::HttpRequest& request) const override {
+    if (admin_.is_health(request)) return admin_.refuse(request);
+    return problem(404, "here are /health/live and /health/ready alone");
+  }
+  bool is_health(const wire::HttpRequest& request) const override {
+    return admin_.is_health(request);
+  }
+  bool is_slow(const wire::HttpRequest& request) const override { return admin_.is_slow(request); }
+  wire::HttpResponse answer(const wire::HttpRequest& request) override {
+    return admin_.answer(request);
+  }
+  wire::HttpResponse problem(unsigned status, const std::string& why) const override {
+    return admin_.problem(status, why);
+  }
+
+ private:
+  admin::Admin& admin_;
+};
+
+}  // namespace
 
 void AdminPlane::prepare(const Options& options, const live::Live& live, live::Reloader* reloader,
                          live::OverrideRegistry* overrides, std::vector<std::string> files,
@@ -102,6 +129,7 @@ void AdminPlane::prepare(const Options& options, const live::Live& live, live::R
     const protocol::Metrics& metrics = *protocol::describe(service.protocol).metrics;
     pages_.push_back({service, metrics.make_page(metrics_deps(service.protocol), service.path)});
   }
+  health_ = std::make_unique<HealthAlone>(*admin_);
   http_ = std::make_unique<admin::HttpServer>(log.logger(log::LogModule::admin));
 }
 
@@ -123,8 +151,8 @@ net::Listener::Owner AdminPlane::http_owner() {
 
 bool AdminPlane::take(int fd, const Service& service, std::shared_ptr<net::TlsContext> tls) {
   if (!service.is_http()) return false;
-  if (service.kind == Service::Kind::admin) {
-    http_->adopt(fd, *admin_, std::move(tls));
+  if (service.kind == Service::Kind::admin || service.kind == Service::Kind::health) {
+    http_->adopt(fd, service.kind == Service::Kind::admin ? *admin_ : *health_, std::move(tls));
     return true;
   }
   const auto page = std::find_if(pages_.begin(), pages_.end(), [&](const OwnPage& one) {

@@ -82,6 +82,7 @@ class AdminPlane {
     std::unique_ptr<admin::HttpHandler> handler;
   };
   std::vector<OwnPage> pages_;
+  std::unique_ptr<admin::HttpHandler> health_;
   std::unique_ptr<admin::HttpServer> http_;
   std::unique_ptr<metrics::StatsdSender> statsd_;
 };

@@ -205,6 +205,7 @@ void Connection::read_more() {
     note_handshake();
   // A short read has emptied the socket: the poller reports new bytes.
   if (!ending_ && !stream_.may_have_more(static_cast<size_t>(n), room)) readable_ = false;
+  heard_ = true;
   in_size_ += static_cast<size_t>(n);
   arrived_ += static_cast<size_t>(n);
   sends_much_ = arrived_ >= Worker::small_buffer_bytes;
@@ -463,6 +464,7 @@ void Connection::on_lists_done() {
 
 void Connection::finish() {
   if (finishing_ || phase_ != Phase::serving) return;
+  if (stream_.is_handshaking()) return abort();  // it has had its time
   finishing_ = true;
   last_bytes_ = stream_.unread_bytes();
   const bool awaits = awaits_late_replies();
@@ -473,7 +475,8 @@ void Connection::finish() {
 
 bool Connection::may_owe() const {
   if (finishing_ || phase_ != Phase::serving || is_turned_away()) return false;
-  return is_unfinished() || stream_.unread_bytes() > 0 || !stream_.has_received();
+  const bool has_begun = stream_.is_tls() ? heard_ : stream_.has_received();
+  return is_unfinished() || stream_.unread_bytes() > 0 || !has_begun;
 }
 
 // Called while the server stops: ends the waits of this connection. True: there are late replies,

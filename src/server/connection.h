@@ -71,6 +71,8 @@ class Connection final : public engine::ReplySink,
   void on_wake();
   // Whose handshake is under way; 0: it has none.
   uint64_t handshaking_client() const { return handshake_ == nullptr ? 0 : handshake_->client; }
+  // Has its client sent a part of the handshake that is not read yet?
+  bool awaits_turn() const { return readable_; }
   void end_handshake();
   // May its unfinished request be dropped, which closes it, to make room for others? Not while the
   // store has requests of it.
@@ -237,6 +239,7 @@ class Connection final : public engine::ReplySink,
   bool ending_ = false;
   std::string late_;              // late replies that are about to be sent
   bool end_ = false;              // the client will send no more
+  bool heard_ = false;            // it has sent a byte of a request
   bool sends_much_ = false;       // the last input filled the small buffer
   bool woken_ = false;            // called without input, as its session wanted it
   bool undecided_ = false;        // input that was read waits for its turn

@@ -10,7 +10,8 @@ constexpr std::array<const char*, engine::closed_count> words{
     "had the oldest unfinished requests when these reached their bound of memory",
     "took no replies in time (send_timeout)",
     "had taken no replies for the longest when these reached their bound of memory",
-    nullptr};  // idle_timeout: not logged, as such clients did nothing wrong
+    nullptr,  // idle_timeout: not logged, as such clients did nothing wrong
+    "had the oldest handshakes of TLS when these were too many"};
 
 }  // namespace
 

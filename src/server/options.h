@@ -37,6 +37,7 @@ struct Service {
     requests,  // in the protocol
     page,      // HTTP: the protocol's own page of metrics, at `path`
     admin,     // HTTP: the admin port
+    health,    // HTTP: its /health/ alone
   };
   Kind kind = Kind::requests;
   protocol::Protocol protocol{};
@@ -44,6 +45,7 @@ struct Service {
 
   Service(protocol::Protocol its_protocol) : protocol(its_protocol) {}
   static Service admin() { return Service(Kind::admin, {}, {}); }
+  static Service health() { return Service(Kind::health, {}, {}); }
   // The page of a protocol that has metrics of its own.
   static Service page(protocol::Protocol its_protocol, std::string its_path) {
     return Service(Kind::page, its_protocol, std::move(its_path));
@@ -55,6 +57,7 @@ struct Service {
   }
   std::string_view name() const {
     if (kind == Kind::admin) return "admin";
+    if (kind == Kind::health) return "health";
     const protocol::Description& its = protocol::describe(protocol);
     return kind == Kind::page ? its.metrics->page_name : its.name;
   }

@@ -51,6 +51,7 @@ constexpr auto overrides_told_every = std::chrono::milliseconds(20);
 const char* kind_name(Service::Kind kind) {
   return kind == Service::Kind::requests ? "requests"
          : kind == Service::Kind::page   ? "page"
+         : kind == Service::Kind::health ? "health"
                                          : "admin";
 }
 
@@ -344,7 +345,7 @@ std::optional<std::string> Server::Impl::open_admin_socket() {
   auto opened = net::UnixListener::open(options.admin_socket);
   if (!opened) {
     const std::string& problem = opened.problem().text;
-    log->warn("commands for the admin port will not find this server by themselves: {}", problem);
+    log->info("commands for the admin port will not find this server by themselves: {}", problem);
     return problem;
   }
   admin_socket = *std::move(opened);

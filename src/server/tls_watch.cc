@@ -35,7 +35,9 @@ void TlsWatch::run() {
   std::unique_lock lock(mutex_);
   while (!stopped_.wait_for(lock, period, [this] { return stopping_; })) {
     lock.unlock();
-    for (const Watched& one : all_) look(one);
+    for (size_t i = 0; i < all_.size(); ++i)
+      // A listener of a name has an entry for each address, behind one another.
+      if (i == 0 || all_[i].tls != all_[i - 1].tls) look(all_[i]);
     if (std::chrono::steady_clock::now() - told_at >= told_every) {
       for (const Watched& one : all_) tell_of_end(one);
       told_at = std::chrono::steady_clock::now();

@@ -137,12 +137,16 @@ void Worker::on_new_policy() {
 }
 
 void Worker::begin_handshake(Handshake& handshake) {
+  // Rather one that waits for its client than one that waits for its turn here.
   const auto close_oldest_of = [this](uint64_t client) {
+    std::shared_ptr<Connection> late;
     for (auto* one = handshake_ages_.oldest(); one != nullptr; one = one->younger()) {
-      if (client != 0 && one->owner().handshaking_client() != client) continue;
-      const auto late = one->owner().shared_from_this();
-      return late->end_handshake();
+      Connection& its = one->owner();
+      if (client != 0 && its.handshaking_client() != client) continue;
+      if (late == nullptr || !its.awaits_turn()) late = its.shared_from_this();
+      if (!late->awaits_turn()) break;
     }
+    if (late != nullptr) late->end_handshake();
   };
   if (handshakes_of_[handshake.client] >= base::bounds::handshakes_of_client_max)
     close_oldest_of(handshake.client);

@@ -100,6 +100,10 @@ struct GrpcClientStream::Callbacks {
     return 0;
   }
   static int on_frame(nghttp2_session*, const nghttp2_frame* frame, void* self) {
+    // The server has ended its side: a call is over then, although this side may still send.
+    const bool is_end = (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0 &&
+                        (frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA);
+    if (is_end && frame->hd.stream_id == of(self).stream_) of(self).on_close(NGHTTP2_NO_ERROR);
     if (frame->hd.type != NGHTTP2_GOAWAY || frame->goaway.last_stream_id > 0) return 0;
     const auto& goaway = frame->goaway;
     const std::string_view text = as_text(goaway.opaque_data, goaway.opaque_data_len);

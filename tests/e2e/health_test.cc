@@ -66,6 +66,24 @@ TEST_F(Health, IsTheStateOfTheServerThatRunsHere) {
   EXPECT_EQ(health().status, 1);
 }
 
+// A port of its own for probes: plain text without a token, whatever the admin port has, and
+// nothing but health.
+TEST_F(Health, HasAPortOfItsOwnForProbes) {
+  const std::string file = folder_.write("sluice.yaml",
+                                         "listen:\n"
+                                         "- { protocol: http, address: \"127.0.0.1:0\" }\n"
+                                         "- { protocol: admin, address: \"127.0.0.1:0\" }\n"
+                                         "- { protocol: health, address: \"127.0.0.1:0\" }\n"
+                                         "admin: { token: a-token-of-enough-bytes }\n");
+  Process server(options({"serve", "--config", file}));
+  const uint16_t admin = await_listening(server, "admin"), port = await_listening(server, "health");
+  EXPECT_EQ(http_get(port, "/health/ready").status, 200);
+  EXPECT_EQ(http_get(port, "/health/live").status, 200);
+  for (const char* const target : {"/metrics", "/v1/status", "/v1/config", "/", "/healthy"})
+    EXPECT_EQ(http_get(port, target).status, 404) << target;
+  EXPECT_EQ(http_get(admin, "/v1/status").status, 401);
+}
+
 // The check of a container has the variables of its server, and no token.
 TEST_F(Health, AsksWhereTheServersVariableSays) {
   const uint16_t port = free_port();

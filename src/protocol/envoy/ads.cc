@@ -137,13 +137,18 @@ AdsSession::Outcome AdsSession::receive(std::string_view message, Time now, cons
   const bool is_again = taken_ == response->digest;
   const bool is_refused_again = !is_again && refused_ == response->digest;
   if (!is_again && !is_refused_again) {
-    if (auto refusal = apply(*response)) {
-      refused_ = response->digest;
-      refusal_ = cut(*refusal, refusal_bytes_max);
-      wait_ = std::chrono::milliseconds(0);
+    if (const auto refusal = apply(*response)) {
+      refused_.reset();
+      if (refusal->by_itself) refused_ = response->digest;
+      if (tried_ != response->digest) wait_ = std::chrono::milliseconds(0);
+      tried_ = response->digest;
+      std::string text(base::utf8::sanitized_size(refusal->text), '\0');
+      base::utf8::sanitize(refusal->text, text.data());
+      refusal_ = cut(text, refusal_bytes_max);
     } else {
       taken_ = response->digest;
       refused_.reset();
+      tried_.reset();
       wait_ = std::chrono::milliseconds(0);
       version_ = response->version;
       answer = request(version_, response->nonce, {});
@@ -152,6 +157,7 @@ AdsSession::Outcome AdsSession::receive(std::string_view message, Time now, cons
   }
   if (is_again) {
     refused_.reset();
+    tried_.reset();
     wait_ = std::chrono::milliseconds(0);
     version_ = response->version;
     answer = request(version_, response->nonce, {});

@@ -50,8 +50,14 @@ class AdsSession {
   // A new stream: its first request, without version and nonce.
   std::string open();
 
-  // Brings what arrived into force; returns why it cannot be, or nothing.
-  using Apply = std::function<std::optional<std::string>(const AdsResponse&)>;
+  // Why what arrived cannot be in force. `by_itself`: whatever else the server has; otherwise the
+  // same may be taken another time.
+  struct Refusal {
+    std::string text;
+    bool by_itself = true;
+  };
+  // Brings what arrived into force; nothing: it is.
+  using Apply = std::function<std::optional<Refusal>(const AdsResponse&)>;
   enum class Outcome : uint8_t { taken, again, refused, refused_again, nonsense };
   // Takes a message of the server. The answer to it, if there is one at once, is in `answer`.
   // again: the same resources as those in force. nonsense: the stream must end.
@@ -69,7 +75,9 @@ class AdsSession {
 
   const std::string node_;  // the message
   std::string version_, refusal_, withheld_;
-  std::optional<uint64_t> taken_, refused_;  // the digests of what was taken, and refused, last
+  // The digests of what was taken last; of what was refused last, and would be again; of what was
+  // refused last at all.
+  std::optional<uint64_t> taken_, refused_, tried_;
   std::optional<Time> due_;
   std::chrono::milliseconds wait_{0};  // before the next refusal of the same
 };

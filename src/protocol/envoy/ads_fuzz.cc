@@ -37,7 +37,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   AdsSession session("node", {});
   std::string answer;
   const auto outcome = session.receive(
-      input, {}, [&](const AdsResponse&) { return std::optional<std::string>("no"); }, answer);
+      input, {}, [](const AdsResponse&) { return std::optional(AdsSession::Refusal{"no"}); },
+      answer);
   require((outcome == AdsSession::Outcome::nonsense) == !response.has_value());
   require(response.has_value() == !answer.empty());
   return 0;

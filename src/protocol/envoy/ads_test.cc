@@ -70,20 +70,22 @@ struct World {
   LimitSet live;
   std::string answer;
   int applied = 0;
+  bool busy = false;  // what is sound is refused as well
 
   Outcome receive(const std::string& message) {
     return session.receive(
         message, now,
-        [this](const AdsResponse& response) -> std::optional<std::string> {
+        [this](const AdsResponse& response) -> std::optional<AdsSession::Refusal> {
           ++applied;
+          if (busy) return AdsSession::Refusal{"the server is busy", false};
           std::vector<std::string> messages;
           for (const auto& one : response.resources) {
-            if (one.type != limits_type) return "mismatched message type";
+            if (one.type != limits_type) return AdsSession::Refusal{"mismatched message type"};
             messages.push_back(one.value);
           }
           base::Diagnostics told;
           auto set = read_limit_messages(messages, {}, told);
-          if (!set) return told.front().file + ": " + told.front().message;
+          if (!set) return AdsSession::Refusal{told.front().file + ": " + told.front().message};
           live = *std::move(set);
           return std::nullopt;
         },
@@ -197,6 +199,35 @@ TEST(Ads, OtherResourcesThatAreRefusedAreAnsweredAtOnce) {
   }
 }
 
+// What is refused for another reason than its own is tried again, and makes no storm either.
+TEST(Ads, WhatTheServerCannotTakeNowIsTriedAgain) {
+  World world;
+  world.busy = true;
+  const auto good = [](int i) { return response("good", "n" + std::to_string(i), {"\x12\x01z"}); };
+  EXPECT_EQ(world.receive(good(0)), Outcome::refused);
+  EXPECT_EQ(parsed(world.answer).error_detail().message(), "the server is busy");
+  for (int i = 1; i < 4; ++i) {
+    EXPECT_EQ(world.receive(good(i)), Outcome::refused);
+    EXPECT_TRUE(world.answer.empty());
+    ASSERT_TRUE(world.session.due());
+    world.now = *world.session.due();
+    world.session.take_due();
+  }
+  EXPECT_EQ(world.now.time_since_epoch(), milliseconds(250 + 500 + 1000));
+  world.busy = false;
+  EXPECT_EQ(world.receive(good(4)), Outcome::taken);
+  EXPECT_EQ(world.applied, 5);
+}
+
+TEST(Ads, ATextThatIsNoUtf8IsMendedForTheMessage) {
+  AdsSession session("some-node", {});
+  std::string answer;
+  session.receive(
+      response("1", "n", {}), {},
+      [](const AdsResponse&) { return std::optional(AdsSession::Refusal{"a\xFF"}); }, answer);
+  EXPECT_EQ(parsed(answer).error_detail().message(), "a\xEF\xBF\xBD");
+}
+
 TEST(Ads, AWithheldRefusalIsDroppedWhenSomethingElseArrivesOrTheStreamIsNew) {
   World world;
   world.receive(response("bad", "n1", {"\xFF"}));
@@ -216,7 +247,8 @@ TEST(Ads, ARefusalIsCutBetweenCharacters) {
   std::string answer, text;
   while (text.size() < 2 * AdsSession::refusal_bytes_max) text += "\xE6\x97\xA5";
   session.receive(
-      response("1", "n", {}), {}, [&](const AdsResponse&) { return std::optional(text); }, answer);
+      response("1", "n", {}), {},
+      [&](const AdsResponse&) { return std::optional(AdsSession::Refusal{text}); }, answer);
   const std::string told = parsed(answer).error_detail().message();
   EXPECT_LE(told.size(), AdsSession::refusal_bytes_max);
   EXPECT_GT(told.size(), AdsSession::refusal_bytes_max - 3);

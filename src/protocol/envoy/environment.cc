@@ -262,8 +262,16 @@ std::optional<RedisPlace> read_place(Variables& variables, const char* type, con
   return place;
 }
 
-// The files are those of both servers.
+// The files are those of both servers. Without TLS the original does not read them.
 void apply_redis_tls(Variables& variables, redis::Options& redis) {
+  if (!redis.tls && !variables.is_true("REDIS_PERSECOND_TLS")) {
+    for (const char* name : {"REDIS_TLS_CLIENT_CERT", "REDIS_TLS_CLIENT_KEY", "REDIS_TLS_CACERT",
+                             "REDIS_TLS_SKIP_HOSTNAME_VERIFICATION"})
+      if (variables.is_wanted(name))
+        variables.warn(name, "has no effect, as Redis is reached without TLS",
+                       "set REDIS_TLS=true, or unset it");
+    return;
+  }
   net::TlsClient& files = redis.tls_files;
   files.certificate = variables.text("REDIS_TLS_CLIENT_CERT").value_or("");
   files.key = variables.text("REDIS_TLS_CLIENT_KEY").value_or("");
@@ -272,12 +280,6 @@ void apply_redis_tls(Variables& variables, redis::Options& redis) {
   if (files.certificate.empty() != files.key.empty())
     variables.complain(files.key.empty() ? "REDIS_TLS_CLIENT_KEY" : "REDIS_TLS_CLIENT_CERT",
                        "is not set, and the other of certificate and key is", "set both, or none");
-  if (redis.tls || variables.is_true("REDIS_PERSECOND_TLS")) return;
-  for (const char* name : {"REDIS_TLS_CLIENT_CERT", "REDIS_TLS_CLIENT_KEY", "REDIS_TLS_CACERT",
-                           "REDIS_TLS_SKIP_HOSTNAME_VERIFICATION"})
-    if (variables.is_wanted(name))
-      variables.warn(name, "has no effect, as Redis is reached without TLS",
-                     "set REDIS_TLS=true, or unset it");
 }
 
 // The second Redis keeps the counters of limits per second.
@@ -302,12 +304,7 @@ void apply_second_redis(Variables& variables, redis::Options& redis,
 void apply_redis(Variables& variables, config::Config& config, base::Diagnostics& diagnostics) {
   const auto kind = variables.text("REDIS_SOCKET_TYPE"), url = variables.set("REDIS_URL");
   const bool is_own = url && (url->empty() || *url == "memory");
-  if (is_own)
-    variables.warn(
-        "REDIS_URL",
-        (url->empty() ? "is empty" : "is `memory`") +
-            std::string(": sluice keeps the counters itself, and each server counts alone"),
-        "set REDIS_URL=HOST:PORT where several servers share them");
+  // The start says where the counters are.
   if (is_own || (!kind && !url)) {
     variables.warn_of_redis();
     return;

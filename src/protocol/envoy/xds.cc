@@ -147,6 +147,11 @@ config::Table tls_table(XdsSettings::Tls& tls) {
                         "the host of `server`"))};
 }
 
+bool check_tls(const config::Written& written, const config::GivenKeys&, XdsSettings::Tls& tls) {
+  return tls.files.certificate.empty() == tls.files.key.empty() ||
+         written.wrong("has one of certificate and key", "write both, or none");
+}
+
 std::string_view type_name(std::string_view url) {
   return url.substr(url.rfind('/') + 1);
 }
@@ -170,9 +175,10 @@ base::Result<XdsTarget> read_xds_target(std::string_view text) {
     }
   if (text.find('/') != std::string_view::npos)
     return wrong("is a URL, and no server of gRPC: gRPC's targets have no `http://` and no path");
-  auto address = config::parse_address(text, 443);
+  // As in Go an empty host is this machine.
+  auto address =
+      config::parse_address((text.starts_with(':') ? "localhost" : "") + std::string(text), 443);
   if (!address) return wrong("is not HOST:PORT: " + address.problem().text);
-  if (address->host.empty()) address->host = "localhost";
   return XdsTarget{std::move(address->host), address->port};
 }
 
@@ -420,18 +426,20 @@ class XdsFeed final : public protocol::PolicyFeed {
   }
 
   // Has the resources of a response take effect. Returns why they are refused, or nothing.
-  std::optional<std::string> bring(const AdsResponse& response) {
+  std::optional<AdsSession::Refusal> bring(const AdsResponse& response) {
+    using Refusal = AdsSession::Refusal;
     const size_t count = response.resources.size();
     if (count > resources_max)
-      return "there are " + base::grouped(count) + " resources, and may be " +
-             base::grouped(resources_max);
+      return Refusal{"there are " + base::grouped(count) + " resources, and may be " +
+                     base::grouped(resources_max)};
     auto messages = std::make_shared<std::vector<std::string>>();
     messages->reserve(count);
     for (const AdsResponse::Resource& one : response.resources) {
       if (one.type != limits_type)
-        return std::string(name_of_limits(one.value).name) +
-               ": proto: mismatched message type: got \"" + std::string(type_name(one.type)) +
-               "\", want \"" + std::string(type_name(limits_type)) + '"';
+        return Refusal{std::string(name_of_limits(one.value).name) +
+                       ": proto: mismatched message type: got \"" +
+                       std::string(type_name(one.type)) + "\", want \"" +
+                       std::string(type_name(limits_type)) + '"'};
       messages->push_back(one.value);
     }
     XdsPolicy::Arrived& arrived = *arrived_;
@@ -442,16 +450,16 @@ class XdsFeed final : public protocol::PolicyFeed {
       arrived.offered_digest = response.digest | 1;
       arrived.errors.clear();
     }
-    auto problem = apply_();
+    const auto problem = apply_();
     const std::lock_guard lock(arrived.mutex);
+    const auto offered = std::exchange(arrived.offered, nullptr);
     if (!problem) {
-      arrived.in_force = arrived.offered;
+      arrived.in_force = offered;
       arrived.in_force_digest = arrived.offered_digest;
-    } else if (!arrived.errors.empty()) {
-      problem = refusal_of(arrived.errors);
+      return std::nullopt;
     }
-    arrived.offered.reset();
-    return problem;
+    if (!arrived.errors.empty()) return Refusal{refusal_of(arrived.errors)};
+    return Refusal{*problem, false};
   }
 
   void tell_down(const std::string& problem) {

@@ -56,6 +56,7 @@ TEST(XdsTarget, IsReadAsGrpcReadsIt) {
   EXPECT_EQ(read("passthrough:///127.0.0.1:1"), "127.0.0.1 1");
   EXPECT_EQ(read("[::1]:18001"), "::1 18001");
   EXPECT_EQ(read("gateway"), "gateway 443");
+  EXPECT_EQ(read(":18001"), "localhost 18001");
   EXPECT_EQ(read("unix:/run/xds.sock"), "/run/xds.sock 0");
   EXPECT_EQ(read("unix:///run/xds.sock"), "/run/xds.sock 0");
   EXPECT_EQ(read("http://gateway:18001"), "none");
@@ -207,6 +208,8 @@ TEST(XdsConfig, WhatIsWrongIsNamedWithItsPlace) {
   };
   EXPECT_NE(said("{ xds: { server: \"http://a:1\" } }").find("is a URL"), std::string::npos);
   EXPECT_NE(said("{ xds: { sever: \"a:1\" } }").find("server"), std::string::npos);
+  EXPECT_NE(said("{ xds: { server: \"a:1\", tls: { certificate: c } } }").find("write both"),
+            std::string::npos);
   EXPECT_NE(said("{ xds: { headers: [plain] } }").find("is not NAME:VALUE"), std::string::npos);
   EXPECT_NE(said("{ envoy: limits, xds: { server: \"a:1\" } }").find("take one of them out"),
             std::string::npos);
@@ -475,10 +478,13 @@ TEST(XdsFeed, StopsWhateverItWaitsFor) {
     EXPECT_TRUE(stops_soon(nobody));
   }
   {
-    const tests::LoopbackListener full;  // accepts nothing itself; the kernel does
-    World world("127.0.0.1:" + std::to_string(full.port()));
+    const tests::LoopbackListener mute;  // connects, and says nothing
+    World world("127.0.0.1:" + std::to_string(mute.port()));
     world.start();
+    const int connected = mute.accept();
+    EXPECT_GE(connected, 0);
     EXPECT_TRUE(stops_soon(world));
+    ::close(connected);
   }
   World missing("unix:/nosuch/socket");
   missing.start();

@@ -32,7 +32,6 @@ constinit const protocol::Description description = {
     .make_worker_state = []() { return std::unique_ptr<request::WorkerState>(new HttpWorker); },
     .authenticates = true,
     .wants_address = true,
-    .takes_certificate = true,
     .alpn = protocol::alpn_of_http,
     .dialect = &dialect,
     .ask = &ask_words,

@@ -31,7 +31,6 @@ constinit const protocol::Description description = {
         },
     .authenticates = true,
     .wants_address = true,
-    .takes_certificate = true,
     .dialect = &dialect,
     .ask = &ask_words,
     .commands = commands,

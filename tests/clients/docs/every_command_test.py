@@ -82,6 +82,7 @@ TYPED = {
     ("docs/redis.md", "Start"): Test(f"{DOCS}/redis_test.py", "## Start"),
     ("docs/resp.md", "Try it"): Test("tests/e2e/resp_test.cc", "## Try it"),
     ("docs/resp.md", "Rules of a policy"): Test(f"{DOCS}/resp_test.py", "## Rules of a policy"),
+    ("docs/security.md", ""): Test(f"{DOCS}/security_test.py", 'PAGE = "docs/security.md"'),
     ("docs/tasks.md", ""): Test(f"{DOCS}/tasks_test.py", 'Manual(self, "docs/tasks.md")'),
 }
 
@@ -135,6 +136,9 @@ def exceptions() -> dict[tuple[str, str], Excepted]:
         ("docs/client.md", "make install"): installs,
         ("docs/commands.md", "sluice man check | man -l -"):
             Excepted("opens a pager", Test("src/cli/definitions_test.cc", '"man"')),
+        ("docs/gateways.md", "kubectl -n envoy-gateway-system exec deployment/envoy-ratelimit -- sluice status"):
+            Excepted("needs a cluster; the tests ask with the same command beside Envoy Gateway's environment",
+                     Test("tests/clients/envoy/python/xds_server.py", '"status", "--json", "--admin"')),
         ("docs/performance.md", "make bench"): measures,
         ("docs/performance.md", "scripts/bench server"): measures,
         ("docs/proxies.md", "sluice serve --config examples/nginx/sluice.yaml"): proxy("nginx"),
