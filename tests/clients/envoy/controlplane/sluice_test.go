@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -88,6 +89,7 @@ func (l *lines) with(words ...string) []string {
 type sluice struct {
 	http, debug string
 	said        *lines
+	process     *os.Process
 }
 
 // freePort is outside of those that systems hand out, so that nobody else takes it meanwhile.
@@ -128,6 +130,7 @@ func serve(t *testing.T, controlPlane string, environment ...string) *sluice {
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
+	s.process = command.Process
 	go s.said.read(output)
 	t.Cleanup(func() {
 		_ = command.Process.Signal(syscall.SIGTERM)
@@ -196,4 +199,23 @@ func (s *sluice) healthy(t *testing.T) bool {
 	}
 	_ = answer.Body.Close()
 	return answer.StatusCode == http.StatusOK
+}
+
+// used returns the processor time that it has used.
+func (s *sluice) used(t *testing.T) time.Duration {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	var ticks time.Duration
+	for _, field := range fields[11:13] { // of the program and of the system for it
+		number, err := strconv.Atoi(field)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ticks += time.Duration(number)
+	}
+	return ticks * 10 * time.Millisecond
 }

@@ -130,7 +130,8 @@ class Ads:
             stream = Stream(len(self.streams) + 1, context)
             self.streams.append(stream)
             self._changed.notify_all()
-        context.add_callback(lambda: self._has_gone(stream))
+        if not context.add_callback(lambda: self._has_gone(stream)):
+            self._has_gone(stream)
         reader = threading.Thread(target=self._read, args=(stream, requests), daemon=True)
         reader.start()
         while (told := stream.out.get()) is not None:
