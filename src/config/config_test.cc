@@ -382,7 +382,7 @@ TEST(ReadConfig, NamesTheListenersThatAreOpen) {
   EXPECT_EQ(open("{ protocol: resp, address: \"127.0.0.1:1\" }"), "");
   EXPECT_EQ(open("{ protocol: resp, address: \"0.0.0.0:1\" }, "
                  "{ protocol: http, address: \"10.0.0.1:2\" }"),
-            "resp on 0.0.0.0:1, http on 10.0.0.1:2");
+            "resp, http");
   EXPECT_EQ(open("{ protocol: resp, address: \"0.0.0.0:1\", tls: { certificate: c, key: k } }, "
                  "{ protocol: health, address: \"0.0.0.0:2\" }"),
             "");

@@ -81,15 +81,14 @@ void check_listeners(const Config& config, base::Diagnostics& diagnostics) {
 }
 
 std::string open_listeners(const Config& config) {
-  std::string open;
+  std::vector<std::string_view> open;
   for (const auto& [listener, origin] : config.listen) {
     if (!listener.protocol || listener.tls || is_loopback(listener.address.host)) continue;
     const protocol::Description& its = describe(*listener.protocol);
     if (its.authenticates && !config.users.value.empty()) continue;
-    open += (open.empty() ? "" : ", ") + std::string(its.name) + " on " +
-            format_address(listener.address.host, listener.address.port);
+    if (std::ranges::find(open, its.name) == open.end()) open.push_back(its.name);
   }
-  return open;
+  return list_words(open, false);
 }
 
 bool set_up_admin(const Config& config, admin::AdminOptions& options, CommandIo& io) {

@@ -19,8 +19,8 @@ struct AdminToken : Text {
   static bool read(const Written& written, std::string& to);
 };
 
-// The listeners that other machines reach without TLS and without a token, as "envoy on [::]:8081";
-// empty: there are none.
+// The protocols that other machines reach without TLS and without a token: "divvy, envoy"; empty:
+// there are none.
 std::string open_listeners(const Config& config);
 
 // Reports listeners that cannot both have their addresses.

@@ -74,7 +74,7 @@ TEST_F(Health, HasAPortOfItsOwnForProbes) {
                                          "- { protocol: http, address: \"127.0.0.1:0\" }\n"
                                          "- { protocol: admin, address: \"127.0.0.1:0\" }\n"
                                          "- { protocol: health, address: \"127.0.0.1:0\" }\n"
-                                         "admin: { token: a-token-of-enough-bytes }\n");
+                                         "admin: { token_file: admin.token }\n");
   Process server(options({"serve", "--config", file}));
   const uint16_t admin = await_listening(server, "admin"), port = await_listening(server, "health");
   EXPECT_EQ(http_get(port, "/health/ready").status, 200);

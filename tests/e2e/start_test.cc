@@ -40,7 +40,8 @@ TEST(Start, PrintsWhereItListensAsDivvyAndAsSluice) {
   EXPECT_EQ(process.out(),
             "sluice: admin listening on " + folder.path() + "/sluice-" +
                 std::to_string(process.pid()) +
-                ".sock\nsluice: counters in memory, forgotten at exit, not shared\n");
+                ".sock\nsluice: counters in memory, forgotten at exit, not shared\n"
+                "sluice: other machines reach without TLS and without a token: divvy\n");
 }
 
 TEST(Start, TakesThePortOfTheEnvironmentAndNoOther) {

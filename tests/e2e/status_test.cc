@@ -102,7 +102,9 @@ Json after_traffic(const Served& served) {
   EXPECT_EQ(listeners.at(0).at("kind"), "requests");
   EXPECT_EQ(listeners.at(1), Json({{"service", "admin"},
                                    {"kind", "admin"},
-                                   {"address", "127.0.0.1:" + std::to_string(served.admin)}}));
+                                   {"address", "127.0.0.1:" + std::to_string(served.admin)},
+                                   {"tls", nullptr},
+                                   {"open", false}}));
   return status;
 }
 

@@ -167,7 +167,6 @@ class Crossing(XdsTest):
     def test_seed_3_with_redis(self) -> None:
         redis = RedisServer()
         self.addCleanup(redis.close)
-        redis.start()
         self.cross(3, redis)
 
 
