@@ -117,8 +117,10 @@ TEST(StatusApi, ReportsEveryMemberOfAServerInMemory) {
   EXPECT_EQ(status["degraded"], false);
   EXPECT_EQ(status["reasons"], Json::array());
   EXPECT_EQ(status["listeners"],
-            members(R"([{"service": "some", "kind": "requests", "address": "127.0.0.1:1"},
-                        {"service": "admin", "kind": "admin", "address": "/a.sock"}])"));
+            members(R"([{"service": "some", "kind": "requests", "address": "127.0.0.1:1",
+                         "tls": null, "open": false},
+                        {"service": "admin", "kind": "admin", "address": "/a.sock",
+                         "tls": null, "open": false}])"));
   EXPECT_EQ(status["store"],
             members(R"({"kind": "memory", "ready": true, "degraded": false, "reasons": [],
       "loading": false, "failing": false, "durability": null, "commit_interval_ms": null,
@@ -132,7 +134,7 @@ TEST(StatusApi, ReportsEveryMemberOfAServerInMemory) {
   EXPECT_EQ(status["overrides"], members(R"({"count": 0, "changes": 0, "persisted": false})"));
   EXPECT_EQ(status["errors"], members(R"({"requests": 0, "protocol": 0, "connections_refused": 11,
       "connections_closed": {"request_timeout": 0, "request_memory": 0, "send_timeout": 0,
-                             "send_memory": 0, "idle_timeout": 0},
+                             "send_memory": 0, "idle_timeout": 0, "handshakes": 0},
       "matches_given_up": 0, "regexes_given_up": 0})"));
   world.store.its_stats.memory_bytes_max = 0;
   EXPECT_EQ(world.status()["counters"]["memory_bytes_max"], Json());
@@ -200,7 +202,8 @@ TEST(StatusApi, ReportsThatAnOlderPolicyIsLive) {
   EXPECT_EQ(names_of(policy),
             (std::vector<std::string>{"generation", "hash", "rules", "built_in_rules", "files",
                                       "live_since", "reloadable", "warnings", "last_reading",
-                                      "stale", "refused_total"}));
+                                      "stale", "refused_total", "sent"}));
+  EXPECT_EQ(policy["sent"], Json::array());
   EXPECT_EQ(policy["files"], members(R"(["rules.ini"])"));
   EXPECT_EQ(policy["stale"], false);
   world.read(live::Reading::Outcome::refused);

@@ -109,9 +109,10 @@ void add_admin_flags(Arguments& arguments, AdminFlags& flags) {
 void add_common_admin_flags(Arguments& arguments, AdminFlags& flags) {
   arguments.add_option("--token-file", flags.token_file,
                        "A file with the admin token, where the server wants one", "FILE");
-  arguments.add_option(
-      "--ca", flags.ca,
-      "The authorities of the server's certificate beside the system's: a PEM file", "FILE");
+  arguments.add_option("--ca", flags.ca,
+                       "The authorities of the server's certificate, beside the system's: a\n"
+                       "PEM file",
+                       "FILE");
   arguments.add_option("--cert", flags.cert,
                        "A certificate, where the server asks for one: a PEM file", "FILE");
   arguments.add_option("--key", flags.key, "Its key: a PEM file", "FILE");

@@ -89,7 +89,8 @@ HttpResult HttpClient::ask(std::string_view method, std::string_view target,
   Http1ResponseReader reader({.body_bytes = options_.answer_bytes_max});
   std::string in;
   if (auto wrong = read_answer(*socket, reader, in, options_.answer_bytes_max); !wrong.empty()) {
-    if (in.empty() && !options_.tls && !is_unix_path(options_.host))
+    // A port with TLS ends the connection.
+    if (in.empty() && !options_.tls && !is_unix_path(options_.host) && !wrong.ends_with("in time"))
       wrong += "; if that port has TLS, write https:// in front of the address";
     return failure(std::move(wrong));
   }

@@ -34,7 +34,7 @@ std::optional<Listener> read_listener(const Written& written) {
   const std::string name(name_of(listener));
   if (has_protocol && !listener.protocol && (has_time || given.contains("send_timeout")))
     return wrong(has_time ? "request_timeout" : "send_timeout", "listen",
-                 "is HTTP for operators, which has timeouts of its own",
+                 "is an admin port, which has timeouts of its own",
                  "take request_timeout and send_timeout out");
   if (given.contains("unmatched") && !listener.protocol)
     return wrong("unmatched", "unmatched", "has no effect on an admin port, which has no rules",

@@ -129,7 +129,8 @@ Table user_table(ConfiguredUser& user) {
       std::move(digest),
       setting("token_file", user.token_file, Path{}, {.help = "or a file that holds the token"}),
       setting("certificate", user.user.certificate, Text{},
-              {.help = "or the name in the [certificates](security.md#tls) of its clients"}),
+              {.help = "or the name in the [certificates](security.md#tls) of its clients",
+               .shown = user.user.certificate.empty() ? Shown::never : Shown::always}),
       setting("rights", user.user.rights, RightsKind{}, {.help = "what it may do"})};
 }
 

@@ -61,7 +61,7 @@ TEST(ReadUsers, ReportsInvalidUsers) {
     EXPECT_NE(text.find(part), text.npos) << text;
   };
   has(one("{ token_file: f, rights: [take] }"), "users: has no name");
-  has(one("{ name: a, rights: [take] }"), "has to have one of sha256 and token_file");
+  has(one("{ name: a, rights: [take] }"), "has to have one of sha256, token_file and certificate");
   has(one("{ name: a, token_file: f, sha256: " + std::string(digest) + ", rights: [take] }"),
       "has to have one of");
   has(one("{ name: a, token_file: f }"), "has no rights");

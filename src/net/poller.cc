@@ -98,8 +98,10 @@ void Poller::take_turns() {
   take_slow_turn();
 }
 
-// One a round: between two rounds the loop looks for sockets that are ready.
+// One a round, behind the sockets that are ready.
 void Poller::take_slow_turn() {
+  if (slow_.empty()) return;
+  if (epoll_.is_open()) turn();  // what has become ready since the last one
   if (slow_.empty() || (!again_.empty() && ++busy_rounds_ < busy_rounds_max)) return;
   busy_rounds_ = 0;
   SocketOwner* const next = slow_.front();

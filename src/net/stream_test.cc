@@ -346,8 +346,7 @@ TEST_P(TlsStreams, BytesThatAreNotAHandshakeAreALastingFault) {
   EXPECT_EQ(read_all(pair.stream), "(error)");
   EXPECT_EQ(errno, EPROTO);
   EXPECT_EQ(pair.stream.fault(), TlsFault::other);
-  EXPECT_TRUE(pair.stream.problem(EPROTO).starts_with("TLS: error:"))
-      << pair.stream.problem(EPROTO);
+  EXPECT_TRUE(pair.stream.problem(EPROTO).starts_with("TLS: ")) << pair.stream.problem(EPROTO);
   EXPECT_FALSE(pair.stream.is_handshaking());
   EXPECT_EQ(pair.stream.write("x"), -1);
   EXPECT_EQ(errno, EPROTO);
@@ -371,7 +370,8 @@ TEST(Stream, AnotherHostsCertificateIsAFault) {
   pair.send(pair.peer->out());
   EXPECT_EQ(read_all(pair.stream), "(error)");
   EXPECT_EQ(pair.stream.fault(), TlsFault::wrong_host);
-  EXPECT_EQ(pair.stream.problem(EPROTO), "its certificate is not for elsewhere.example");
+  EXPECT_EQ(pair.stream.problem(EPROTO),
+            "its certificate is not for elsewhere.example (it is for localhost, and by localhost)");
 }
 
 TEST(Stream, AnUntrustedCertificateIsAFault) {

@@ -199,6 +199,9 @@ TEST(GrpcClientCalls, BoundTheAnswer) {
   Peer peer;
   std::string all = peer.headers(1, ok, false);
   const std::string piece(16'384, 'x');
+  std::string prefix(grpc_prefix_bytes, '\0');
+  GrpcPrefix{.bytes = grpc_message_bytes_max + 1}.write(prefix.data());
+  all += data(1, prefix, false);
   for (size_t bytes = 0; bytes <= grpc_message_bytes_max + grpc_prefix_bytes; bytes += piece.size())
     all += data(1, piece, false);
   GrpcClientCall call("host:1", path, "question", 1s);

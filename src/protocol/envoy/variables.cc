@@ -267,7 +267,7 @@ void Variables::check() {
     if (fate == no_effect && is_wanted(name)) warn(name, "has no effect here", "it may be unset");
     if (fate == needs && text(name) && !is_wanted(other))
       warn(name, std::string("has no effect, as ") + what, remedy);
-    if (fate == of_xds && text(name) && !is_xds())
+    if (fate == of_xds && is_wanted(name) && !is_xds())
       warn(name, "has no effect, as limits come from files",
            "set CONFIG_TYPE=GRPC_XDS_SOTW, or unset it");
   }

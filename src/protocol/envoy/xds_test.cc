@@ -192,6 +192,7 @@ TEST(XdsConfig, IsReadAndPrintedAndReadAgain) {
   EXPECT_EQ(printed.find("secret"), std::string::npos) << printed;
   Configured again(printed);
   EXPECT_EQ(again.said(), "") << printed;
+  ASSERT_EQ(again.config.policy.size(), 1u);
   XdsSettings wanted = policy.settings;
   wanted.headers.clear();  // which are never printed
   EXPECT_EQ(static_cast<XdsPolicy&>(*again.config.policy[0].files).settings, wanted);
