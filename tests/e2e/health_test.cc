@@ -69,6 +69,7 @@ TEST_F(Health, IsTheStateOfTheServerThatRunsHere) {
 // A port of its own for probes: plain text without a token, whatever the admin port has, and
 // nothing but health.
 TEST_F(Health, HasAPortOfItsOwnForProbes) {
+  folder_.write("admin.token", "a-token-of-enough-bytes");
   const std::string file = folder_.write("sluice.yaml",
                                          "listen:\n"
                                          "- { protocol: http, address: \"127.0.0.1:0\" }\n"
