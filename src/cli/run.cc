@@ -1,4 +1,3 @@
-#include "base/printable.h"
 #include "cli/run.h"
 
 #include <fcntl.h>
@@ -9,6 +8,7 @@
 #include <exception>
 #include <iostream>
 
+#include "base/printable.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "config/built_in.h"

@@ -133,7 +133,7 @@ class Reloader {
   int wake_fd_ = -1;
   std::atomic<uint64_t> requests_{0};
   std::mutex by_mutex_;
-  std::string by_;           // who asked last
+  std::string by_;            // who asked last
   bool asker_tells_ = false;  // and says what was refused
   std::atomic<bool> asked_{false}, stopping_{false};
   ReloadHistory history_;
