@@ -26,10 +26,7 @@ using Look = ListenerTls::Look;
 constexpr std::string_view alpn = "\x02h2\x08http/1.1";
 
 struct Folder {
-  Folder() {
-    path = testing::TempDir() + "tls_test_XXXXXX";
-    EXPECT_NE(::mkdtemp(path.data()), nullptr);
-  }
+  Folder() { EXPECT_NE(::mkdtemp(path.data()), nullptr); }
   ~Folder() { std::filesystem::remove_all(path); }
   Folder(const Folder&) = delete;
   Folder& operator=(const Folder&) = delete;
@@ -40,7 +37,7 @@ struct Folder {
     std::filesystem::rename(path + "/new", path + '/' + name);
     return path + '/' + name;
   }
-  std::string path;
+  std::string path = testing::TempDir() + "tls_test_XXXXXX";
 };
 
 struct World {

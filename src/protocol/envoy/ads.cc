@@ -105,7 +105,8 @@ std::optional<AdsResponse> read_ads_response(std::string_view message) {
   return response;
 }
 
-AdsSession::AdsSession(std::string node, std::vector<std::pair<std::string, std::string>> metadata)
+AdsSession::AdsSession(const std::string& node,
+                       const std::vector<std::pair<std::string, std::string>>& metadata)
     : node_(node_of(node, metadata)) {}
 
 std::string AdsSession::request(std::string_view version, std::string_view nonce,

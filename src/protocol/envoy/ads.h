@@ -45,7 +45,8 @@ class AdsSession {
   static constexpr std::chrono::milliseconds refuse_again_after{250}, refuse_again_after_max{5000};
 
   // `metadata`: pairs for the node.
-  AdsSession(std::string node, std::vector<std::pair<std::string, std::string>> metadata);
+  AdsSession(const std::string& node,
+             const std::vector<std::pair<std::string, std::string>>& metadata);
 
   // A new stream: its first request, without version and nonce.
   std::string open();

@@ -11,6 +11,8 @@
 #include <mutex>
 #include <random>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "base/buffer.h"
 #include "base/printable.h"
@@ -60,6 +62,7 @@ constexpr milliseconds connect_timeout{20'000}, send_timeout{10'000};
 constexpr milliseconds look_up_step{100}, look_up_max{30'000};
 constexpr seconds silence{15};
 constexpr seconds told_again_after{60};
+constexpr size_t told_refusals_max = 16;  // texts; of more, one that comes again is told again
 
 // The limits that have arrived, as the texts of files are.
 class XdsTexts final : public protocol::PolicyTexts {
@@ -414,7 +417,7 @@ class XdsFeed final : public protocol::PolicyFeed {
       if (std::exchange(is_down_, false))
         log_->info("xDS: {} sends limits again", settings_.server);
       worked_ = true;
-      told_refusal_.clear();
+      told_refusals_.clear();
     } else {
       tell_refusal();
     }
@@ -475,12 +478,15 @@ class XdsFeed final : public protocol::PolicyFeed {
     log_->warn("xDS: no stream of limits from {}: {}; {}", settings_.server, problem, what_stays());
   }
 
-  // Once for each text, and once a minute.
+  // Once for each text, and once a minute, even if a control plane sends two by turns.
   void tell_refusal() {
     const auto now = steady_clock::now();
-    if (told_refusal_ == session_.refusal() && now - told_refusal_at_ < told_again_after) return;
-    told_refusal_ = session_.refusal();
-    told_refusal_at_ = now;
+    std::erase_if(told_refusals_,
+                  [now](const auto& its) { return now - its.second >= told_again_after; });
+    for (const auto& [text, at] : told_refusals_)
+      if (text == session_.refusal()) return;
+    if (told_refusals_.size() == told_refusals_max) told_refusals_.erase(told_refusals_.begin());
+    told_refusals_.emplace_back(session_.refusal(), now);
     log_->error("xDS: limits of {} refused: {}; {}", settings_.server,
                 base::printable(session_.refusal()), what_stays());
   }
@@ -511,8 +517,8 @@ class XdsFeed final : public protocol::PolicyFeed {
   bool worked_ = false;     // it has brought one that was taken
   bool is_down_ = false;    // that was told
   bool is_silent_ = false;  // the same
-  std::string told_refusal_;
-  steady_clock::time_point told_down_at_{}, told_refusal_at_{};
+  std::vector<std::pair<std::string, steady_clock::time_point>> told_refusals_;  // oldest first
+  steady_clock::time_point told_down_at_{};
   mutable std::mutex mutex_;  // of the state
   State state_;
   std::thread thread_;
