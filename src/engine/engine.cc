@@ -41,9 +41,9 @@ bool must_be_committed(const policy::Plan& plan, const policy::Plan::RequestPlan
   return false;
 }
 
-// Nothing: the client is not known, as in tests.
-std::optional<std::string_view> certificate_of(const Batch& batch) {
-  if (batch.sink == nullptr) return std::nullopt;
+// Nothing: no rule asks for it, or the client is not known, as in tests.
+std::optional<std::string_view> certificate_of(const Batch& batch, const policy::RuleSet& rules) {
+  if (!rules.asks_certificate() || batch.sink == nullptr) return std::nullopt;
   return batch.sink->certificate();
 }
 
@@ -239,7 +239,7 @@ void Engine::match_all(Batch& batch) {
                         .siblings = siblings_of(i),
                         .message = siblings_of(i).empty() ? 0 : message_,
                         .now = batch.now,
-                        .certificate = certificate_of(batch)};
+                        .certificate = certificate_of(batch, rules)};
     if (request.limits_inline && !decider_.find_inline(asked)) [[unlikely]] {
       plan.refuse(too_many_inline_limits);
       return;
@@ -301,7 +301,7 @@ size_t Engine::match_together(Batch& batch, size_t first) {
                           .siblings = siblings_of(end),
                           .message = siblings_of(end).empty() ? 0 : message_,
                           .now = batch.now,
-                          .certificate = certificate_of(batch)};
+                          .certificate = certificate_of(batch, decider_.rules())};
     refused |= request.limits_inline && !decider_.find_inline(asked[end - first]);
     answer_by = std::min(answer_by, request.answer_by);
     ++end;
