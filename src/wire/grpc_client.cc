@@ -240,6 +240,8 @@ std::optional<std::string> GrpcClientStream::take_message() {
   const std::string_view rest = std::string_view(body_).substr(taken_);
   if (rest.size() < grpc_prefix_bytes) return std::nullopt;
   const GrpcPrefix prefix = GrpcPrefix::read(rest);
+  // What on_data refused may be here whole.
+  if (prefix.flags != 0 || prefix.bytes > message_bytes_max_) return std::nullopt;
   if (rest.size() - grpc_prefix_bytes < prefix.bytes) return std::nullopt;
   taken_ += grpc_prefix_bytes + prefix.bytes;
   return std::string(rest.substr(grpc_prefix_bytes, prefix.bytes));

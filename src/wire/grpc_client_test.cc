@@ -195,6 +195,25 @@ TEST(GrpcClientCalls, ReportAServerWithoutHttp2) {
   EXPECT_EQ(Told("", std::string(40, '\0')).problem, no_http2);
 }
 
+TEST(GrpcClientStreams, BoundEachMessageAlsoIfItArrivesWhole) {
+  const auto prefixed = [](std::string_view message) {
+    std::string all(grpc_prefix_bytes, '\0');
+    GrpcPrefix{.bytes = static_cast<uint32_t>(message.size())}.write(all.data());
+    return all += message;
+  };
+  Peer peer;
+  const std::string all = settings({}) + peer.headers(1, ok, false) +
+                          data(1, prefixed("four") + prefixed("fives") + prefixed("six"), false);
+  GrpcClientStream stream({.authority = "host:1", .path = path, .message_bytes_max = 4});
+  base::Buffer out;
+  stream.write(out);
+  stream.receive(all);
+  EXPECT_TRUE(stream.was_too_large());
+  EXPECT_EQ(stream.take_message(), "four");
+  EXPECT_EQ(stream.take_message(), std::nullopt);
+  EXPECT_EQ(stream.take_message(), std::nullopt);
+}
+
 TEST(GrpcClientCalls, BoundTheAnswer) {
   Peer peer;
   std::string all = peer.headers(1, ok, false);

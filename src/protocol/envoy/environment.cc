@@ -389,7 +389,7 @@ std::unique_ptr<protocol::PolicyFiles> xds_of_environment(const config::CommandI
       variables.complain(headers, "a piece of it is not NAME:VALUE", "set it to NAME:VALUE,...");
   }
   if (variables.is_true("CONFIG_GRPC_XDS_SERVER_USE_TLS")) {
-    XdsSettings::Tls& tls = to.tls.emplace();
+    XdsTls& tls = to.tls.emplace();
     tls.files.authority = variables.text("CONFIG_GRPC_XDS_SERVER_TLS_CACERT").value_or("");
     tls.name = variables.text("CONFIG_GRPC_XDS_SERVER_TLS_SAN").value_or("");
     const auto certificate = variables.text("CONFIG_GRPC_XDS_CLIENT_TLS_CERT"),

@@ -138,7 +138,7 @@ struct Pair {
   std::string values() const { return "NAME" + std::string(1, sign) + "VALUE"; }
 };
 
-config::Table tls_table(XdsSettings::Tls& tls) {
+config::Table tls_table(XdsTls& tls) {
   const auto about = [](std::string_view help) { return config::About{.help = help}; };
   return {setting("ca", tls.files.authority, config::Path{},
                   about("authorities beside the system's: a PEM file")),
@@ -150,7 +150,7 @@ config::Table tls_table(XdsSettings::Tls& tls) {
                         "the host of `server`"))};
 }
 
-bool check_tls(const config::Written& written, const config::GivenKeys&, XdsSettings::Tls& tls) {
+bool check_tls(const config::Written& written, const config::GivenKeys&, XdsTls& tls) {
   return tls.files.certificate.empty() == tls.files.key.empty() ||
          written.wrong("has one of certificate and key", "write both, or none");
 }

@@ -22,18 +22,19 @@
 
 namespace sluice::envoy {
 
+struct XdsTls {
+  net::TlsClient files{.only_http2 = true};
+  std::string name{};  // that the server's certificate must be for; empty: the server's host
+  friend bool operator==(const XdsTls&, const XdsTls&) = default;
+};
+
 struct XdsSettings {
   using Pairs = std::vector<std::pair<std::string, std::string>>;
 
   std::string server = "localhost:18000";  // HOST:PORT, `dns:///HOST:PORT` or `unix:/PATH`
   std::string node = "default";
   Pairs metadata{}, headers{};  // of the node; of the stream's request
-  struct Tls {
-    net::TlsClient files{.only_http2 = true};
-    std::string name{};  // that the server's certificate must be for; empty: the server's host
-    friend bool operator==(const Tls&, const Tls&) = default;
-  };
-  std::optional<Tls> tls{};  // empty: plain
+  std::optional<XdsTls> tls{};  // empty: plain
   AdsBackoff::Settings wait{};
   uint64_t message_bytes_max = wire::grpc_message_bytes_max;
 

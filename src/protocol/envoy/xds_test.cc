@@ -141,7 +141,7 @@ TEST(XdsEnvironment, TlsIsAsEnvoyGatewaySetsIt) {
   const Read read = of_environment(variables);
   EXPECT_EQ(read.said, "");
   ASSERT_TRUE(read.settings().tls);
-  const XdsSettings::Tls& tls = *read.settings().tls;
+  const XdsTls& tls = *read.settings().tls;
   EXPECT_EQ(tls.files.certificate + ' ' + tls.files.key + ' ' + tls.files.authority + tls.name,
             "/certs/tls.crt /certs/tls.key /certs/ca.crt");
   EXPECT_TRUE(tls.files.only_http2);
