@@ -67,12 +67,13 @@ class Stream final {
   }
   // After a read of `got` bytes into `room`: may there be more bytes without a further event? A
   // plain read that did not fill its room has emptied the socket, though the peer's end may follow.
-  // A read with TLS returns at most one record.
-  bool may_have_more(size_t got, size_t room) const { return got == room || tls_ != nullptr; }
+  bool may_have_more(size_t got, size_t room) const {
+    return tls_ != nullptr ? tls_->may_have_more() : got == room;
+  }
   // Does the last read, or write, that would block wait for the other direction?
   bool read_wants_write() const { return tls_ != nullptr && tls_->read_wants_write(); }
   bool write_wants_read() const { return tls_ != nullptr && tls_->write_wants_read(); }
-  // Does OpenSSL hold decrypted bytes that were not read?
+  // Have bytes left the socket that were not read?
   bool has_pending() const { return tls_ != nullptr && tls_->pending() > 0; }
   bool is_handshaking() const { return tls_ != nullptr && tls_->is_handshaking(); }
   // An upper bound of the bytes that have arrived and could be read.

@@ -126,6 +126,9 @@ std::optional<std::string> use_authority(SSL_CTX* context, const std::string& fi
   return "the authorities in " + file + " cannot be used: " + reason();
 }
 
+// A record's head and body (RFC 8446, 5.2), and the least that a read asks the kernel for.
+constexpr size_t record_bytes_max = 5 + 16'384 + 256, receive_bytes_min = 512;
+
 constexpr size_t files_bytes_max = size_t{4} << 20;
 constexpr size_t names_shown_max = 8;
 
@@ -400,15 +403,37 @@ void* Tls::raw_method() {
   return method;
 }
 
+ssize_t Tls::receive(char* to, size_t room) {
+  ssize_t got = 0;
+  do got = ::recv(fd_, to, room, MSG_DONTWAIT);
+  while (got < 0 && errno == EINTR);
+  if (got == 0) socket_ended_ = true;
+  return got;
+}
+
+// OpenSSL asks for a record's head and its body by two calls. A read asks the kernel once for what
+// it has room for, for more only if a record is longer, and not again once the socket is empty.
 int Tls::receive_raw(bio_st* bio, char* to, int room) {
   Tls& tls = *static_cast<Tls*>(BIO_get_data(bio));
-  ssize_t got = 0;
-  do got = ::recv(tls.fd_, to, static_cast<size_t>(room), MSG_DONTWAIT);
-  while (got < 0 && errno == EINTR);
   BIO_clear_retry_flags(bio);
-  if (got < 0 && errno == EAGAIN) BIO_set_retry_read(bio);
-  if (got == 0) tls.socket_ended_ = true;
-  return static_cast<int>(got);
+  if (tls.ahead_.empty()) {
+    ssize_t got = -1;
+    if (tls.room_.empty()) {
+      got = tls.receive(to, static_cast<size_t>(room));
+    } else if (tls.emptied_) {
+      errno = EAGAIN;
+    } else {
+      const size_t asked = std::exchange(tls.asks_for_, tls.room_.size());
+      got = tls.receive(tls.room_.data(), asked);
+      tls.emptied_ = got < static_cast<ssize_t>(asked);
+      if (got > 0) tls.ahead_ = {tls.room_.data(), static_cast<size_t>(got)};
+    }
+    if (got < 0 && errno == EAGAIN) BIO_set_retry_read(bio);
+    if (got <= 0 || tls.room_.empty()) return static_cast<int>(got);
+  }
+  const size_t given = tls.ahead_.copy(to, static_cast<size_t>(room));
+  tls.ahead_.remove_prefix(given);
+  return static_cast<int>(given);
 }
 
 int Tls::send_raw(bio_st* bio, const char* from, int size) {
@@ -440,7 +465,7 @@ Tls::Tls(TlsContext& context, int fd, std::string host, bool connects)
   // buffers.
   SSL_set_mode(ssl_, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                          SSL_MODE_AUTO_RETRY | SSL_MODE_RELEASE_BUFFERS);
-  // Bytes that OpenSSL read ahead would be neither in the kernel nor counted by `pending`.
+  // Bytes that OpenSSL read ahead would not be counted by `pending`; `receive_raw` reads ahead.
   SSL_set_read_ahead(ssl_, 0);
   SSL_set_options(ssl_, SSL_OP_NO_RENEGOTIATION);
   SSL_clear_options(ssl_, SSL_OP_IGNORE_UNEXPECTED_EOF);
@@ -529,12 +554,38 @@ ssize_t Tls::shake_hands() {
 
 ssize_t Tls::read(char* to, size_t room) {
   if (failed_ != 0) {
+    owes_end_ = false;
     errno = failed_;
     return -1;
   }
-  ERR_clear_error();
-  errno = 0;
-  return result_of(SSL_read(ssl_, to, clamp(room)), read_wants_write_, SSL_ERROR_WANT_WRITE);
+  // Not initialized: what is received is written before it is read.
+  char received[record_bytes_max];  // NOLINT(cppcoreguidelines-pro-type-member-init)
+  room_ = received;
+  asks_for_ = std::clamp(room, receive_bytes_min, sizeof received);
+  emptied_ = owes_end_ = false;
+  const ssize_t got = read_records(to, room);
+  room_ = {};
+  if (!ahead_.empty() || !kept_.empty()) {
+    const int error = errno;
+    kept_ = std::string(ahead_);
+    ahead_ = kept_;
+    errno = error;
+  }
+  return got;
+}
+
+// Fills the room with what was received at once.
+ssize_t Tls::read_records(char* to, size_t room) {
+  for (size_t all = 0;;) {
+    ERR_clear_error();
+    errno = 0;
+    const ssize_t got = result_of(SSL_read(ssl_, to + all, clamp(room - all)), read_wants_write_,
+                                  SSL_ERROR_WANT_WRITE);
+    if (got <= 0 && all == 0) return got;
+    owes_end_ = got == 0 || (got < 0 && failed_ != 0);
+    if (got > 0) all += static_cast<size_t>(got);
+    if (got <= 0 || all == room || pending() == 0) return static_cast<ssize_t>(all);
+  }
 }
 
 ssize_t Tls::write(std::string_view text) {
@@ -571,7 +622,8 @@ std::string Tls::peer_name() const {
 }
 
 size_t Tls::pending() const {
-  return failed_ != 0 ? 0 : static_cast<size_t>(SSL_pending(ssl_));
+  if (failed_ != 0 || owes_end_) return owes_end_ ? 1 : 0;
+  return static_cast<size_t>(SSL_pending(ssl_)) + ahead_.size();
 }
 
 bool Tls::notify_end() {

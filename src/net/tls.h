@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -133,7 +134,11 @@ class Tls {
   bool read_wants_write() const { return read_wants_write_; }
   bool write_wants_read() const { return write_wants_read_; }
   bool is_handshaking() const;
+  // Bytes that have left the socket and were not read: an upper bound.
   size_t pending() const;
+  // After a read: may there be more without a further event of the socket? The peer's end may
+  // follow in any case.
+  bool may_have_more() const { return !emptied_ || pending() > 0; }
   // Announces that this side sends no more. False: the socket's buffer is full.
   bool notify_end();
 
@@ -150,6 +155,8 @@ class Tls {
  private:
   friend class TlsContext;
   Tls(TlsContext& context, int fd, std::string host, bool connects);
+  ssize_t read_records(char* to, size_t room);
+  ssize_t receive(char* to, size_t room);
   static int receive_raw(bio_st* bio, char* to, int room);
   static int send_raw(bio_st* bio, const char* from, int size);
   static long control_raw(bio_st* bio, int command, long number, void* pointer);
@@ -162,7 +169,13 @@ class Tls {
   const std::string host_;
   bool read_wants_write_ = false, write_wants_read_ = false;
   bool socket_ended_ = false, end_announced_ = false;
-  int failed_ = 0;  // errno of the failure; after it OpenSSL must not be called
+  std::span<char> room_{};    // of the read under way
+  size_t asks_for_ = 0;       // bytes of the socket, the next time
+  std::string_view ahead_{};  // received, and not yet asked for by OpenSSL
+  std::string kept_{};        // has it between two reads; hardly ever anything
+  bool emptied_ = false;      // the socket, by the last read
+  bool owes_end_ = false;  // the last read found an end or a failure behind bytes that it returned
+  int failed_ = 0;         // errno of the failure; after it OpenSSL must not be called
   TlsFault fault_ = TlsFault::none;
   std::string problem_;
   std::string shown_;  // the names and the issuer of a certificate that was not accepted
