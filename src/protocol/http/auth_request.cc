@@ -533,7 +533,9 @@ bool AuthReader::read_ip() {
   if (plan_.ip == no_field) return true;
   if (!has(plan_.ip)) return refuse_missing(plan_.ip);
   const ProxyFields& fields = profile_.fields;
-  const std::string_view text = has_several(plan_.ip) ? joined(plan_.ip, ", ") : value_of(plan_.ip);
+  const std::string_view text = has_several(plan_.ip)
+                                    ? joined(plan_.ip, fields.ip_is_forwarded ? "\n" : ", ")
+                                    : value_of(plan_.ip);
   const auto address =
       fields.ip_is_list        ? forwarded_client(text, options_.trusted, profile_.ip_depth)
       : fields.ip_is_forwarded ? forwarded_element_client(text, options_.trusted, profile_.ip_depth)

@@ -69,6 +69,8 @@ class ForwardedElements {
     }
     return false;
   }
+  // Did a quoted text that was passed have no end?
+  bool was_open() const { return was_open_; }
 
  private:
   bool is_at_end() const { return at_ == text_.size(); }
@@ -83,6 +85,7 @@ class ForwardedElements {
   bool skip_quoted() {
     for (++at_; !is_at_end() && text_[at_] != '"'; ++at_)
       if (text_[at_] == '\\' && at_ + 1 < text_.size()) ++at_;
+    was_open_ = was_open_ || is_at_end();
     return !is_at_end();
   }
   // Reads `name=value` up to a separator. False: it is malformed, or a second `for`.
@@ -121,6 +124,7 @@ class ForwardedElements {
 
   std::string_view text_;
   size_t at_ = 0;
+  bool was_open_ = false;
 };
 
 }  // namespace
@@ -169,8 +173,13 @@ std::optional<IpAddress> forwarded_element_client(std::string_view forwarded,
   // are kept.
   std::array<std::string_view, forwarded_entries_max> last;
   size_t count = 0;
-  ForwardedElements elements(forwarded);
-  for (std::string_view node; elements.next(node); ++count) last[count % last.size()] = node;
+  while (!forwarded.empty()) {
+    const std::string_view line = forwarded.substr(0, forwarded.find('\n'));
+    forwarded.remove_prefix(std::min(forwarded.size(), line.size() + 1));
+    ForwardedElements elements(line);
+    for (std::string_view node; elements.next(node); ++count) last[count % last.size()] = node;
+    if (elements.was_open()) return std::nullopt;
+  }
   ForwardedWalk walk(trusted, depth);
   for (size_t i = 0; i < std::min(count, last.size()); ++i)
     if (!walk.pass(last[(count - 1 - i) % last.size()])) break;

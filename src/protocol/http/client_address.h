@@ -54,9 +54,11 @@ inline constexpr size_t forwarded_entries_max = 128;
 // entries are skipped (RFC 9110, 5.6.1.2). Empty: there is no address.
 std::optional<IpAddress> forwarded_client(std::string_view forwarded_for,
                                           const TrustedProxies& trusted, unsigned depth);
-// The same for the elements of Forwarded (RFC 7239), by their `for`. An element without `for`, or
-// with one that is not an address (`unknown`, `_hidden`), counts as an entry that is not an
-// address.
+// The same for the elements of Forwarded (RFC 7239), by their `for`. The field's lines are in order
+// with a line feed between them, as each proxy that adds one has ended it. An element without
+// `for`, or with one that is not an address (`unknown`, `_hidden`), counts as an entry that is not
+// an address. A quoted text without an end makes the whole field empty: what a proxy has appended
+// to it would be a part of the client's text.
 std::optional<IpAddress> forwarded_element_client(std::string_view forwarded,
                                                   const TrustedProxies& trusted, unsigned depth);
 

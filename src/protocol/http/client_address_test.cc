@@ -403,13 +403,25 @@ TEST(ForwardedElementClient, StopsAtAnElementWithoutAnAddress) {
 }
 
 // If a client opens a quote, the text that the proxy appends is inside the quote. The client must
-// not get an address in this way.
+// not get an address in this way, at whatever depth.
 TEST(ForwardedElementClient, AnOpenQuoteCannotForgeAnAddress) {
   for (const std::string forged :
-       {"for=6.6.6.6;x=\"", "for=6.6.6.6, for=\"", "for=6.6.6.6, x=\"\\", "for=6.6.6.6, \""})
+       {"for=6.6.6.6;x=\"", "for=6.6.6.6, for=\"", "for=6.6.6.6, x=\"\\", "for=6.6.6.6, \"",
+        "for=6.6.6.6, for=\"x", "for=6.6.6.6, for=7.7.7.7, for=\"x\\"})
     for (const std::string appended :
          {"for=192.0.2.1", "for=\"[2001:db8::1]\"", "for=\"192.0.2.1:1\";by=\"10.0.0.1\""})
-      EXPECT_EQ(element_client(forged + ", " + appended), "none") << forged << ", " << appended;
+      for (const char* const separator : {", ", "\n"})
+        for (unsigned depth = 0; depth < 5; ++depth)
+          EXPECT_EQ(element_client(forged + separator + appended, depth), "none")
+              << forged << separator << appended << ", depth " << depth;
+}
+
+TEST(ForwardedElementClient, ReadsEachLineByItself) {
+  const char* const lines = "for=9.9.9.9;x=\"a,b\"\nfor=192.0.2.1, \n\nfor=10.0.0.1";
+  EXPECT_EQ(element_client(lines), "192.0.2.1");
+  EXPECT_EQ(element_client(lines, 3), "9.9.9.9");
+  // The quote of one line does not end that of another.
+  EXPECT_EQ(element_client("for=\"1.1.1.1\nfor=2.2.2.2;x=\""), "none");
 }
 
 // ---- Against a naive model ----
