@@ -149,10 +149,9 @@ HttpSession::Received HttpSession::receive(std::string_view in) {
     case Http1Reader::Found::incomplete:
       break;
     case Http1Reader::Found::head:
-      take_head();
-      return {result.consumed, Found::head};
+      return {result.consumed, take_head() ? Found::head : Found::broken};
     case Http1Reader::Found::request:
-      take_head();
+      if (!take_head()) return {result.consumed, Found::broken};
       request_.body = reader_.take_body();
       is_whole_ = true;
       return {result.consumed, Found::request};
@@ -174,7 +173,8 @@ HttpSession::Received HttpSession::refuse(size_t consumed) {
   return {consumed, Found::broken};
 }
 
-void HttpSession::take_head() {
+// False: a field is there twice that must not be, as others may have taken the other one.
+bool HttpSession::take_head() {
   const Http1Head& head = reader_.head();
   request_ = {};
   request_.peer = peer_;
@@ -189,16 +189,30 @@ void HttpSession::take_head() {
       if (is_http_name(field.name, name)) return field.value;
     return {};
   };
-  request_.origin = value_of("origin");
-  request_.sec_fetch_site = value_of("sec-fetch-site");
-  request_.sec_fetch_mode = value_of("sec-fetch-mode");
-  request_.sec_fetch_dest = value_of("sec-fetch-dest");
-  request_.authorization = value_of("authorization");
+  const std::pair<std::string_view, std::string*> of_the_asker[] = {
+      {"origin", &request_.origin},
+      {"sec-fetch-site", &request_.sec_fetch_site},
+      {"sec-fetch-mode", &request_.sec_fetch_mode},
+      {"sec-fetch-dest", &request_.sec_fetch_dest},
+      {"authorization", &request_.authorization}};
+  for (const auto& [name, to] : of_the_asker) {
+    bool is_there = false;
+    for (const HttpField& field : head.fields) {
+      if (!is_http_name(field.name, name)) continue;
+      if (std::exchange(is_there, true)) {
+        refusal_status_ = 400;
+        refusal_ = "the field " + std::string(name) + " is there twice; send it once";
+        return false;
+      }
+      *to = field.value;
+    }
+  }
   request_.content_type = value_of("content-type");
   request_.accept = value_of("accept");
   keep_alive_ = head.keep_alive;
   is_head_ = head.method == "HEAD";
   awaits_go_ahead_ = head.awaits_go_ahead;
+  return true;
 }
 
 void HttpSession::append_go_ahead(std::string& out) {

@@ -22,7 +22,8 @@ struct HttpRequest {
   std::string path;    // as sent, without the query: "/v1/rules"
   std::string query;   // as sent, without the `?`
   std::string body;
-  // Headers; empty: missing. If the target is in absolute form, `host` is the target's.
+  // Headers; empty: missing. If the target is in absolute form, `host` is the target's. A request
+  // that has one of those that say who asks (from `origin` to `authorization`) twice is broken.
   std::string host, origin, sec_fetch_site, sec_fetch_mode, sec_fetch_dest, authorization,
       content_type, accept;
   std::string peer;  // for people: the client, as in HttpSession::set_peer
@@ -89,7 +90,7 @@ class HttpSession {
 
  private:
   Received refuse(size_t consumed);
-  void take_head();
+  bool take_head();
 
   const size_t body_bytes_max_, chunked_bytes_max_;
   Http1Reader reader_;

@@ -202,6 +202,27 @@ TEST(HttpSession, Sends100ContinueOnce) {
             "POST / ?  : ab @ \nend\n");
 }
 
+TEST(HttpSession, RefusesFieldsOfTheAskerThatAreThereTwice) {
+  for (const std::string name :
+       {"Authorization", "origin", "Sec-Fetch-Site", "sec-fetch-mode", "SEC-FETCH-DEST"}) {
+    for (const std::string body : {"", "Content-Length: 2\r\n"}) {
+      HttpSession session(body_max);
+      EXPECT_EQ(session
+                    .receive("POST / HTTP/1.1\r\nHost: x\r\n" + name + ": a\r\n" + body + name +
+                             ": a\r\n\r\n")
+                    .found,
+                Found::broken)
+          << name;
+      EXPECT_EQ(session.refusal_status(), 400u);
+      EXPECT_NE(session.refusal().find(" is there twice; send it once"), std::string::npos)
+          << session.refusal();
+    }
+  }
+  HttpSession session(body_max);
+  EXPECT_EQ(session.receive("GET / HTTP/1.1\r\nHost: x\r\nAccept: a\r\nAccept: b\r\n\r\n").found,
+            Found::request);
+}
+
 TEST(HttpSession, WritesResponses) {
   const auto reply = [](std::string_view request, bool last) {
     HttpSession session(body_max);

@@ -318,6 +318,31 @@ TEST(EnvoyService, ErrorsOfJsonRequestsAreProblemDetails) {
   EXPECT_FALSE(problem["detail"].get<std::string>().empty());
 }
 
+TEST(EnvoyService, JsonRequestsOfWebPagesAreRefused) {
+  World world;
+  ASSERT_TRUE(world.load({{"a.yaml",
+                           "domain: d\ndescriptors: [{key: k, rate_limit: {unit: minute, "
+                           "requests_per_unit: 5}}]"}}));
+  const std::string body = R"({"domain":"d","descriptors":[{"entries":[{"key":"k"}]}]})";
+  const auto told = [&](const std::string& fields) {
+    Connection http(world);
+    http.send("POST /json HTTP/1.1\r\nHost: x\r\n" + fields +
+              "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
+    return http.take();
+  };
+  for (const char* const fields :
+       {"Origin: https://a.example\r\n", "Origin: null\r\n", "Origin: http://x\r\n",
+        "Sec-Fetch-Site: cross-site\r\n", "Sec-Fetch-Site: same-site\r\n",
+        "Sec-Fetch-Site: same-origin\r\n"})
+    EXPECT_TRUE(told(fields).starts_with("HTTP/1.1 403 ")) << fields;
+  EXPECT_TRUE(told("Origin: a\r\nOrigin: a\r\n").starts_with("HTTP/1.1 400 "));
+  EXPECT_TRUE(told("Authorization: a\r\nAuthorization: a\r\n").starts_with("HTTP/1.1 400 "));
+  for (const char* const fields : {"", "Sec-Fetch-Site: none\r\n"})
+    EXPECT_TRUE(told(fields).starts_with("HTTP/1.1 200 ")) << fields;
+  // None of those that were refused is charged.
+  EXPECT_NE(told("").find("\"limitRemaining\":2"), std::string::npos);
+}
+
 TEST(EnvoyService, JsonAnswersHaveTheHeadersOfLimits) {
   World world;
   world.options.response.headers = HeaderStyle::legacy;

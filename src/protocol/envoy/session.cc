@@ -501,6 +501,11 @@ void HttpSession::probe(request::Requests& requests) {
 }
 
 bool HttpSession::ask(request::Requests& requests, base::Buffer& out) {
+  // Any web page can have a browser send a text to any port; the browser says that it was a page.
+  const std::string& site = http_.request().sec_fetch_site;
+  if (!http_.request().origin.empty() || !(site.empty() || site == "none"))
+    return send_error(403, "/json takes no requests of web pages (Origin, Sec-Fetch-Site)", out,
+                      "forbidden");
   auto asked = std::make_unique<Asked>();
   if (const auto problem = read_json_request(http_.request().body, asked->json))
     return send_error(problem->too_large ? 413 : 400, problem->message, out);
