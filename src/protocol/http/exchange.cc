@@ -324,13 +324,21 @@ bool Exchange::read_query(const Question& question) {
   return true;
 }
 
+// False: the body has another form than JSON, and the answer is ready.
+bool Exchange::may_read(const RequestFields& fields) {
+  if (!fields.content_encoding.empty() && !wire::is_http_name(fields.content_encoding, "identity"))
+    refuse(problems::unsupported_type, "send the body as it is, without `Content-Encoding`");
+  else if (!is_json_type(fields.content_type))
+    refuse(problems::unsupported_type,
+           "send the field `Content-Type: application/json` with the body, which must be JSON in "
+           "UTF-8; with curl: -H 'Content-Type: application/json'");
+  return problem_.kind == nullptr;
+}
+
 Exchange::Begun Exchange::begin_body(const Question& question, const RequestFields& fields,
                                      const ConnectionContext& around, uint32_t note,
                                      request::Requests& requests) {
-  if (!is_json_type(fields.content_type))
-    return refuse(problems::unsupported_type, fields.content_type.empty()
-                                                  ? "send `Content-Type: application/json`"
-                                                  : "the body must be application/json in UTF-8");
+  if (!may_read(fields)) return Begun::ready;
   if (!read_query(question))
     return refuse(problems::bad_request, "the query may be `status=200`, and nothing else");
   return read_body(question.body, around, note, requests);
@@ -982,8 +990,7 @@ std::string read_throttle_body(std::string_view text, ThrottleBody& to) {
 
 Exchange::Begun Exchange::begin_throttle(const Question& question, const RequestFields& fields,
                                          uint32_t note, request::Requests& requests) {
-  if (!is_json_type(fields.content_type))
-    return refuse(problems::unsupported_type, "the body must be application/json");
+  if (!may_read(fields)) return Begun::ready;
   ThrottleBody body;
   if (const std::string problem = read_throttle_body(question.body, body); !problem.empty())
     return refuse(problems::bad_request, problem);

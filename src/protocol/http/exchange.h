@@ -182,6 +182,7 @@ class Exchange {
   Begun read_body(std::string_view body, const ConnectionContext& around, uint32_t note,
                   request::Requests& requests);
   bool read_query(const Question& question);
+  bool may_read(const RequestFields& fields);
   bool know_client(const RequestFields& fields, const ConnectionContext& around);
   Begun ask_body(const ConnectionContext& around, uint32_t note, request::Requests& requests);
   void ask_subject(const TakeBody& body, const TakeSubject& subject, request::Request request,

@@ -427,6 +427,18 @@ TEST(HttpEntries, CannotAddressCountersOfKeys) {
   EXPECT_EQ(left(world, by_key("k", 1)), 0);
 }
 
+// A text of JSON cannot tell them apart, so they would share a counter.
+TEST(HttpQuery, OfBytesThatAreNotUtf8IsRefused) {
+  World world({.http = "{ get_takes: true }"});
+  for (const char* const query : {"entry=ip=%ff", "entry=ip=%fe", "key=%ff&limit=5&window=60",
+                                  "entry=%c3=a", "entry=ip=%ed%a0%80"}) {
+    const HttpAnswer answer = ask(world, get(std::string("/v1/take?") + query));
+    EXPECT_EQ(answer.status, 400) << query;
+    EXPECT_TRUE(answer.tells("the query has bytes that are not UTF-8")) << answer.body;
+  }
+  EXPECT_EQ(ask(world, get("/v1/take?entry=ip=%c3%bf")).status, 200);
+}
+
 // ---- The store ----
 
 // It would have to be kept, or a request that is sent again is charged twice.

@@ -88,7 +88,7 @@ RequestFields read_request_fields(std::span<const wire::HttpField> fields) {
     seen = true;
     to = field.value;
   };
-  bool type = false, authorization = false, site = false;
+  bool type = false, authorization = false, site = false, coding = false;
   for (const wire::HttpField& field : fields) {
     switch (field.name.size()) {
       case 6:
@@ -104,6 +104,10 @@ RequestFields read_request_fields(std::span<const wire::HttpField> fields) {
         break;
       case 14:
         if (is_http_name(field.name, "sec-fetch-site")) once(field, read.sec_fetch_site, site);
+        break;
+      case 16:
+        if (is_http_name(field.name, "content-encoding"))
+          once(field, read.content_encoding, coding);
         break;
       case 15:
         read.has_idempotency_key |= is_http_name(field.name, "idempotency-key");

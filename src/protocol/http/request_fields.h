@@ -13,7 +13,8 @@ namespace sluice::http {
 
 // The values as sent; empty: the field is missing or empty.
 struct RequestFields {
-  std::string_view content_type{}, accept{}, authorization{}, origin{}, sec_fetch_site{};
+  std::string_view content_type{}, content_encoding{}, accept{}, authorization{}, origin{},
+      sec_fetch_site{};
   bool has_origin = false, has_idempotency_key = false;
   std::string_view twice{};  // the name of a field that must not be repeated, but was; or empty
 };

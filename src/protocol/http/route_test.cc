@@ -84,7 +84,12 @@ TEST(HttpRoute, AnswersInvalidRequestsWithProblems) {
       << "it comes twice";
   std::string typeless = post("/v1/take", by_ip("a"));
   typeless.replace(typeless.find("Content-Type"), 12, "Content-Tape");
-  EXPECT_EQ(problem(typeless).status, 415);
+  answer = problem(typeless);
+  EXPECT_EQ(answer.status, 415);
+  EXPECT_TRUE(answer.tells("-H 'Content-Type: application/json'")) << answer.body;
+  answer = problem(post("/v1/take", by_ip("a"), "Content-Encoding: gzip\r\n"));
+  EXPECT_EQ(answer.status, 415);
+  EXPECT_TRUE(answer.tells("without `Content-Encoding`")) << answer.body;
   EXPECT_EQ(problem(post("/v1/take", by_ip("a"), "Accept: text/html\r\n")).status, 406);
   answer = ask(connection, post("/v1/take", "no json", "Accept: application/json\r\n"));
   EXPECT_EQ(answer.status, 400);

@@ -845,6 +845,9 @@ base::Done add_pair(std::string_view pair, ReadQuery& read) {
   const auto name = wire::percent_decoded(pair.substr(0, cut), true);
   const auto value = wire::percent_decoded(pair.substr(std::min(cut + 1, pair.size())), true);
   if (!name || !value) return base::Problem{"the query is not percent-encoded well"};
+  // JSON has no other text: different bytes would become the same key.
+  if (!base::utf8::is_valid(*name) || !base::utf8::is_valid(*value))
+    return base::Problem{"the query has bytes that are not UTF-8"};
   if (*name == "entry") return add_entry(*value, read);
   if (*name == "status" && *value == "200") {
     read.always_ok = true;
