@@ -11,10 +11,16 @@
 
 namespace sluice::metrics {
 
+// Never wraps, as a counter that falls is one that began anew; a client chooses what it adds.
+constexpr uint64_t bounded_sum(uint64_t a, uint64_t b) {
+  return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
 class Cell {
  public:
   // Owner's thread.
   void add(uint64_t n = 1) { value_.store(read() + n, std::memory_order_relaxed); }
+  void add_bounded(uint64_t n) { value_.store(bounded_sum(read(), n), std::memory_order_relaxed); }
   void subtract(uint64_t n = 1) { value_.store(read() - n, std::memory_order_relaxed); }
   void set(uint64_t n) { value_.store(n, std::memory_order_relaxed); }
 

@@ -250,7 +250,8 @@ RespCommandReader::Step RespCommandReader::read_word(std::string_view in) {
     if (found == Line::incomplete) return Step::incomplete;
     if (found == Line::too_long) return fail("too big bulk count string");
     const char type = line.empty() ? '\r' : line[0];
-    if (type == ':' && is_integer(line.substr(1))) {
+    // An argument, never the name of the command.
+    if (type == ':' && left_ < places_.size() && is_integer(line.substr(1))) {
       place = {static_cast<uint32_t>(position_ + 1), static_cast<uint32_t>(line.size() - 1)};
       position_ += line.size() + 2;
       return position_ > bounds_.command_bytes ? fail("invalid bulk length") : Step::command;

@@ -152,7 +152,7 @@ inline Transcript expected(const std::string& text, const RespBounds& bounds) {
       if (too_long) return broken("too big bulk count string");
       if (!line) return all;
       const std::string rest = line->empty() ? "" : line->substr(1);
-      if (line->starts_with(':') && !rest.empty() &&
+      if (i > 0 && line->starts_with(':') && !rest.empty() &&
           rest.find_first_not_of("0123456789", rest.find_first_of("+-") == 0) == rest.npos &&
           rest.find_first_of("0123456789") != rest.npos) {
         words.push_back(rest);

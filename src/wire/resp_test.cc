@@ -99,6 +99,7 @@ const std::vector<Vector>& vectors() {
       {"*1\r\n+PING\r\n", {}, "ERR Protocol error: expected '$', got '+'"},
       {"*2\r\n$1\r\na\r\n*1\r\n", {}, "ERR Protocol error: expected '$', got '*'"},
       {"*1\r\n:\r\n", {}, "ERR Protocol error: expected '$', got ':'"},
+      {"*1\r\n:5\r\n", {}, "ERR Protocol error: expected '$', got ':'"},
       {"*1\r\n:1.5\r\n", {}, "ERR Protocol error: expected '$', got ':'"},
       {"*1\r\n:-\r\n", {}, "ERR Protocol error: expected '$', got ':'"},
       {"*1\r\n\r\n", {}, "ERR Protocol error: expected '$', got ' '"},

@@ -202,7 +202,7 @@ WorkerMetrics::Cells& WorkerMetrics::cells_of(uint32_t path) {
 void WorkerMetrics::count(const Charged& charged, const HitCounts& hits) {
   Cells& cells = cells_of(path_of(charged));
   const auto add = [&](PathStat stat, uint64_t n) {
-    if (n > 0) cells.stats[static_cast<size_t>(stat)].add(n);
+    if (n > 0) cells.stats[static_cast<size_t>(stat)].add_bounded(n);
   };
   add(PathStat::total_hits, hits.total_hits);
   add(PathStat::over_limit, hits.over_limit);

@@ -165,6 +165,19 @@ TEST(EnvoyLimitMetrics, CountsEachStatSeparately) {
   EXPECT_EQ(worker.requests(Method::should_rate_limit), 0u);
 }
 
+// A request may bring as many hits as 64 bits have.
+TEST(EnvoyLimitMetrics, HitsStopAtTheLargestNumber) {
+  const Loaded loaded(tricky);
+  LimitMetrics metrics({});
+  WorkerMetrics& worker = metrics.add_worker();
+  const Descriptor entries = {{"plain", "x"}};
+  Walk walk;
+  const uint32_t limit = loaded.meet("d", entries, walk);
+  for (const uint64_t hits : {uint64_t{5}, UINT64_MAX - 1, uint64_t{5}})
+    worker.count({*loaded.limits, limit, "d", entries}, {hits});
+  EXPECT_EQ(counted(metrics), (Counted{{"d.plain.total_hits", UINT64_MAX}}));
+}
+
 TEST(EnvoyLimitMetrics, PastTheBoundTextsOfRequestsAreCountedAsOther) {
   const Loaded loaded(tricky);
   LimitMetrics metrics(at_most(2));

@@ -70,7 +70,8 @@ ServiceCounts count_service(std::span<const WorkerMetrics* const> workers,
 uint64_t count_path(std::span<const WorkerMetrics* const> workers, size_t path, size_t stat) {
   uint64_t count = 0;
   for (const WorkerMetrics* worker : workers)
-    count += worker->read(static_cast<uint32_t>(path), nth<PathStat>(stat));
+    count =
+        metrics::bounded_sum(count, worker->read(static_cast<uint32_t>(path), nth<PathStat>(stat)));
   return count;
 }
 
@@ -235,7 +236,8 @@ Series series_of(const LimitMetrics& metrics, std::span<const WorkerMetrics* con
         family += path_stat_names[stat];
       else
         family += family_of(std::string(name) + "." + std::string(path_stat_names[stat]));
-      series[family][is_mapped ? std::move(labels) : metrics::Labels()] += n;
+      uint64_t& all = series[family][is_mapped ? std::move(labels) : metrics::Labels()];
+      all = metrics::bounded_sum(all, n);
     }
   return series;
 }

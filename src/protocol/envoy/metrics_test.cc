@@ -176,6 +176,14 @@ TEST(EnvoyPrometheus, SumsLevelsBelowTheSecond) {
   EXPECT_EQ(samples_of(world.page()), expected);
 }
 
+TEST(EnvoyPrometheus, TheSumOfWorkersStopsAtTheLargestNumber) {
+  World world;
+  WorkerMetrics& other = world.options.metrics->add_worker();
+  world.hit("k", {UINT64_MAX - 1});
+  world.hit("k", {7}, other);
+  EXPECT_NE(world.page().find("} 18446744073709551615\n"), std::string::npos) << world.page();
+}
+
 TEST(EnvoyPrometheus, TimesAreInSecondsOrMillisecondsAsConfigured) {
   const std::string name = "ratelimit_service_response_time_seconds";
   const auto labels = [](const std::string& bound) {
