@@ -440,6 +440,9 @@ void Http2Session::on_headers(Stream& stream, bool last) {
   if (stream.list_bytes > http2_header_list_bytes_max) {
     stream.ended = last;
     refuse(stream, 431);
+  } else if (stream.has_other_host) {
+    stream.ended = last;
+    refuse(stream, 400);
   } else if (stream.is_lost) {
     ++refused_streams_;
     enter(stream, Phase::ending);
@@ -1040,6 +1043,7 @@ int Http2Session::Callbacks::on_header(nghttp2_session*, const nghttp2_frame* fr
   }
   if (frame->headers.cat != NGHTTP2_HCAT_REQUEST || stream->is_lost) return 0;
   const std::string_view its_name = text_of(name, name_bytes);
+  if (its_name == "host") owner.compare_host(*stream, text_of(value, value_bytes));
   if (its_name[0] == ':' || owner.keeps_header_ == nullptr || owner.keeps_header_(its_name))
     owner.keep_header(*stream, its_name, text_of(value, value_bytes));
   return 0;
@@ -1249,6 +1253,14 @@ bool Http2Session::append_packed(Text& text, std::string_view name, std::string_
   to = std::copy(name.begin(), name.end(), to + sizeof sizes);
   std::copy(value.begin(), value.end(), to);
   return true;
+}
+
+// A request for two hosts at once is malformed (RFC 9113, 8.3.1).
+void Http2Session::compare_host(Stream& stream, std::string_view host) {
+  const auto [at, size] = stream.authority;
+  const std::string_view authority = stream.request.view().substr(at, size);
+  stream.has_other_host =
+      !authority.empty() && !std::ranges::equal(authority, host, {}, http_lower, http_lower);
 }
 
 void Http2Session::keep_header(Stream& stream, std::string_view name, std::string_view value) {

@@ -420,6 +420,7 @@ class Http2Session {
   void refuse(Stream& stream, uint16_t status);
   void release(Stream& stream);
   void release_request(Stream& stream);
+  void compare_host(Stream& stream, std::string_view host);
   void keep_header(Stream& stream, std::string_view name, std::string_view value);
   bool hold(Stream& stream, size_t bytes);
   char* extend(Text& text, size_t bytes);
@@ -533,6 +534,7 @@ struct Http2Session::Stream {
   bool ended = false;                           // the client sends no more
   bool is_closed = false;                       // nghttp2 has closed the stream
   bool is_lost = false;                         // a part of the request was dropped
+  bool has_other_host = false;                  // `host` beside `:authority` is another one
   bool is_consumed = false;  // the body was replaced, so it is not in the client's window
   bool is_head = false;      // a HEAD request: no body may be sent
   bool is_sent = false;      // the whole answer was sent

@@ -66,6 +66,28 @@ TEST(Http2Session, AHostHeaderReplacesTheAuthority) {
   EXPECT_EQ(server.session.request(told[0]).authority, "by-host");
 }
 
+TEST(Http2Session, AHostHeaderBesideAnotherAuthorityIsRefused) {
+  Http2Pool pool;
+  Server server(pool);
+  server.begin();
+  const auto request = [&](uint32_t stream, const std::string& host, bool last = true) {
+    return server.peer.headers(stream,
+                               {{":method", "GET"},
+                                {":scheme", "http"},
+                                {":path", "/"},
+                                {":authority", "a.example:80"},
+                                {"host", host}},
+                               last);
+  };
+  server.exchange(request(1, "b.example") + request(3, "a.example") + request(5, "A.example:80") +
+                  request(7, "c", false) + data(7, "body", true));
+  const auto told = server.told();
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(server.session.request(told[0]).authority, "a.example:80");
+  for (const uint32_t stream : {1u, 3u, 7u})
+    EXPECT_EQ(server.answer(stream).header(":status"), "400");
+}
+
 TEST(Http2Session, AnnouncesItsBounds) {
   Http2Pool pool;
   Server server(pool);

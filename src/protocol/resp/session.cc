@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstring>
 #include <iterator>
 #include <utility>
 
@@ -13,29 +14,48 @@
 namespace sluice::resp {
 
 bool Transaction::add(std::span<const std::string_view> words) {
-  size_t more = words.size() * sizeof(uint32_t);
+  size_t more = (1 + words.size()) * sizeof(uint32_t);
   for (const std::string_view word : words) more += word.size();
-  if (size() == commands_max || bytes() + more > bytes_max) return false;
+  const size_t all = stored_.size() + more;
+  if (size_ == commands_max || all > bytes_max) return false;
+  // A vector alone would grow to twice the bound.
+  if (all > stored_.capacity())
+    stored_.reserve(std::min(bytes_max, std::max(all, 2 * stored_.capacity())));
+  put(static_cast<uint32_t>(words.size()));
   for (const std::string_view word : words) {
-    text_ += word;
-    lengths_.push_back(static_cast<uint32_t>(word.size()));
+    put(static_cast<uint32_t>(word.size()));
+    stored_.insert(stored_.end(), word.begin(), word.end());
   }
-  counts_.push_back(static_cast<uint32_t>(words.size()));
+  ++size_;
   return true;
+}
+
+void Transaction::put(uint32_t number) {
+  char bytes[sizeof number];
+  std::memcpy(bytes, &number, sizeof number);
+  stored_.insert(stored_.end(), bytes, bytes + sizeof number);
+}
+
+uint32_t Transaction::take(size_t& at) const {
+  uint32_t number;
+  std::memcpy(&number, stored_.data() + at, sizeof number);
+  at += sizeof number;
+  return number;
 }
 
 std::span<const std::string_view> Transaction::next() {
   next_.clear();
-  size_t at = bytes_done_;
-  for (size_t word = words_done_; word < words_done_ + counts_[done_]; ++word) {
-    next_.push_back(std::string_view(text_).substr(at, lengths_[word]));
-    at += lengths_[word];
+  next_at_ = at_;
+  for (uint32_t left = take(next_at_); left > 0; --left) {
+    const uint32_t bytes = take(next_at_);
+    next_.emplace_back(stored_.data() + next_at_, bytes);
+    next_at_ += bytes;
   }
   return next_;
 }
 
 void Transaction::pop() {
-  for (uint32_t i = 0; i < counts_[done_]; ++i) bytes_done_ += lengths_[words_done_++];
+  at_ = next_at_;
   ++done_;
 }
 

@@ -31,10 +31,10 @@ namespace sluice::resp {
 
 // The commands between MULTI and EXEC, stored until they are executed or discarded. Owned by a
 // session, used by its thread.
-
 class Transaction {
  public:
-  // The bounds of a transaction. Beyond either the command is refused, and EXEC aborts.
+  // The bounds of a transaction: of its commands, and of the memory that they take. Beyond either
+  // the command is refused, and EXEC aborts.
   static constexpr size_t commands_max = 16'384;
   static constexpr size_t bytes_max = size_t{1} << 20;
 
@@ -44,25 +44,27 @@ class Transaction {
   void fail() { failed_ = true; }
   bool failed() const { return failed_; }
 
-  size_t size() const { return counts_.size(); }
-  // Bytes of memory that it holds.
-  size_t bytes() const { return text_.size() + lengths_.size() * sizeof(uint32_t); }
+  size_t size() const { return size_; }
+  // Of memory.
+  size_t bytes() const { return stored_.capacity(); }
 
   // Were all of its commands executed?
-  bool is_done() const { return done_ == counts_.size(); }
+  bool is_done() const { return done_ == size_; }
   // The words of the next command. The list is valid until the next call, the words as long as this
   // object.
   std::span<const std::string_view> next();
-  // Removes the next command, which was executed.
+  // Removes the command that `next` has told, which was executed.
   void pop();
 
  private:
-  std::string text_;               // all words, one after the other
-  std::vector<uint32_t> lengths_;  // of each word
-  std::vector<uint32_t> counts_;   // the number of words of each command
+  void put(uint32_t number);
+  uint32_t take(size_t& at) const;
+
+  std::vector<char> stored_;  // of each command: how many words; of each word: its size, its bytes
+  size_t size_ = 0;
   bool failed_ = false;
-  // Of the executed commands: their number, words and bytes.
-  size_t done_ = 0, words_done_ = 0, bytes_done_ = 0;
+  size_t done_ = 0, at_ = 0;  // commands that were executed, and the place behind them
+  size_t next_at_ = 0;        // the place behind the command in next_
   std::vector<std::string_view> next_;
 };
 
@@ -88,8 +90,8 @@ class RespSession final : public request::Session {
     return (open_ == nullptr ? 0 : open_->bytes()) +
            (executed_ == nullptr ? 0 : executed_->bytes());
   }
-  // True, because a person may type the commands between MULTI and EXEC.
-  bool may_pause() const override { return true; }
+  // What is executed is whole: the client owes nothing.
+  bool may_pause() const override { return open_ == nullptr; }
 
   // Appends the error of a breach; nothing for a web page, or after QUIT.
   void farewell(base::Buffer& out) override;

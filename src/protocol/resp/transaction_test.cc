@@ -108,9 +108,18 @@ TEST(Transactions, ATransactionIsBounded) {
   const std::string word(60'000, 'x');
   for (int i = 0; i < 17; ++i) EXPECT_EQ(world.say("ECHO " + word + "\n"), "+QUEUED\r\n");
   EXPECT_GT(world.session.unfinished_bytes(), 17u * 60'000);
+  EXPECT_LE(world.session.unfinished_bytes(), Transaction::bytes_max);
   EXPECT_TRUE(world.say("ECHO " + word + "\n").starts_with("-ERR too many commands"));
   world.say("DISCARD\n");
   EXPECT_EQ(world.session.unfinished_bytes(), 0u);
+  world.say("MULTI\n");
+  const std::string small = "PING " + std::string(200, 'x') + "\n";
+  for (std::string told = "+QUEUED\r\n"; told == "+QUEUED\r\n"; told = world.say(small)) {
+    EXPECT_LE(world.session.unfinished_bytes(), Transaction::bytes_max);
+    EXPECT_FALSE(world.session.may_pause()) << "the client owes EXEC";
+  }
+  world.say("DISCARD\n");
+  EXPECT_TRUE(world.session.may_pause());
 }
 
 }  // namespace
