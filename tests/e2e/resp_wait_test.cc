@@ -228,24 +228,39 @@ TEST(RespWaitReload, AnswersNoruleIfTheRuleIsRemoved) {
   EXPECT_EQ(process.wait(soon()), 0);
 }
 
-// A person may be typing between MULTI and EXEC. Half a command is not typed by a person, and times
-// out.
-TEST(RespIdle, AnOpenTransactionMayTakeItsTime) {
+// What an open transaction holds is given back in the time of a request, and further commands do
+// not lengthen it.
+TEST(RespIdle, AnOpenTransactionIsTimedAsARequest) {
   Folder folder;
   const std::string config = folder.write(
       "sluice.yaml",
-      "listen:\n  - { protocol: resp, address: \"127.0.0.1:0\", request_timeout: 200ms }\n");
+      "listen:\n  - { protocol: resp, address: \"127.0.0.1:0\", request_timeout: 1s }\n");
   Process process({.arguments = {"serve", "--config", config, "--log-level", "warn"}});
   const uint16_t port = await_listening(process, "resp");
-  TcpClient typing = TcpClient::connect(port).value(), half = TcpClient::connect(port).value();
-  ASSERT_TRUE(typing.send("MULTI\r\nPING\r\n"));
-  EXPECT_EQ(typing.read_line(), "+OK\r");
-  EXPECT_EQ(typing.read_line(), "+QUEUED\r");
-  ASSERT_TRUE(half.send("PIN"));
-  half.read_to_end();
-  ASSERT_TRUE(typing.send("EXEC\r\n"));
-  EXPECT_EQ(typing.read_line(), "*1\r");
-  EXPECT_EQ(typing.read_line(), "+PONG\r");
+  TcpClient open = TcpClient::connect(port).value(), idle = TcpClient::connect(port).value(),
+            closed = TcpClient::connect(port).value();
+  ASSERT_TRUE(idle.send("PING\r\n") && closed.send("MULTI\r\nPING\r\nEXEC\r\n"));
+  EXPECT_EQ(idle.read_line(), "+PONG\r");
+  for (const char* line : {"+OK\r", "+QUEUED\r", "*1\r", "+PONG\r"})
+    EXPECT_EQ(closed.read_line(), line);
+  ASSERT_TRUE(open.send("MULTI\r\n"));
+  EXPECT_EQ(open.read_line(), "+OK\r");
+  std::string told = "+QUEUED\r";
+  size_t queued = 0;
+  while (open.send("PING\r\n")) {
+    const auto line = open.read_line();
+    if (line != "+QUEUED\r") {
+      told = line.value_or("");
+      break;
+    }
+    ++queued;
+  }
+  EXPECT_GT(queued, 0u);
+  EXPECT_TRUE(told.starts_with("-ERR the request did not arrive whole")) << told;
+  for (TcpClient* one : {&idle, &closed}) {
+    ASSERT_TRUE(one->send("PING\r\n"));
+    EXPECT_EQ(one->read_line(), "+PONG\r");
+  }
   process.signal(SIGTERM);
   EXPECT_EQ(process.wait(soon()), 0);
 }
