@@ -21,6 +21,15 @@ namespace {
 // At most so much of one text is shown in a line, so that a client cannot fill the log's queue.
 constexpr size_t shown_bytes_max = 256;
 
+// Of a client's text, as base::printable; a `|` is escaped as well, as it separates the parts of a
+// line.
+std::string part_text(std::string_view text) {
+  std::string shown = base::printable(text, shown_bytes_max);
+  for (size_t at = 0; (at = shown.find('|', at)) != std::string::npos;)
+    shown.replace(at, 1, "\\x7c");
+  return shown;
+}
+
 std::string asked_of(protocol::Protocol protocol, Verb verb,
                      std::span<const request::Entry> descriptor) {
   std::string asked = std::string(name_of(protocol)) + ": " + std::string(name_of(verb));
@@ -28,9 +37,9 @@ std::string asked_of(protocol::Protocol protocol, Verb verb,
   for (const auto& [key, value] : descriptor) {
     if (asked.size() - head >= shown_bytes_max) break;
     asked += ' ';
-    asked += base::printable(key, shown_bytes_max);
+    asked += part_text(key);
     asked += '=';
-    asked += base::printable(value, shown_bytes_max);
+    asked += part_text(value);
   }
   return asked;
 }
@@ -98,7 +107,7 @@ void log_decision(spdlog::logger& log, const Batch& batch, const request::Reques
   const Verb verb = request.verb;
   std::string asked = asked_of(batch.protocol, verb, batch.requests.descriptor(request));
   const std::string_view id = batch.session->id_of(request);
-  if (!id.empty()) asked += " id " + base::printable(id, shown_bytes_max);
+  if (!id.empty()) asked += " id " + part_text(id);
   const auto took =
       std::chrono::duration_cast<std::chrono::microseconds>(steady_clock::now() - batch.began);
   for (const auto& step : plan.steps(part)) {
@@ -147,9 +156,8 @@ void log_refusal(spdlog::logger& log, const char* what, const Batch& batch,
   const policy::Rule& rule = *by.rule;
   log.info("{} | {} | rule [{}] | actor {} | retry_after {}", what, name_of(batch.protocol),
            base::printable(rule.name.empty() ? rule.pattern : rule.name, shown_bytes_max),
-           base::printable(by.actor.data() == nullptr ? std::string(batch.plan.charge(by).key)
-                                                      : policy::actor_name(by.actor, rule.actor),
-                           shown_bytes_max),
+           part_text(by.actor.data() == nullptr ? std::string(batch.plan.charge(by).key)
+                                                : policy::actor_name(by.actor, rule.actor)),
            longest == base::never ? "never"
                                   : fmt::format("{:.3f} s", static_cast<double>(longest.us) / 1e6));
 }
