@@ -277,9 +277,7 @@ bool Http1Reader::has_begun() const {
 
 size_t Http1Reader::unfinished_bytes() const {
   if (status_ != 0 || phase_ == Phase::head || phase_ == Phase::done) return 0;
-  const size_t missing =
-      phase_ == Phase::body ? static_cast<size_t>(progress_.left) : chunks_.missing_bytes();
-  return own_head_.size() + own_body_.size() + missing;
+  return own_head_.capacity() + own_body_.capacity();
 }
 
 std::string Http1Reader::take_body() {
@@ -659,7 +657,9 @@ void Http1Reader::keep_head(std::string_view in) {
 
 Http1Reader::Result Http1Reader::read_body(std::string_view in) {
   if (in.empty()) return {};
-  if (own_body_.empty()) own_body_.reserve(static_cast<size_t>(progress_.left));
+  // No more than has arrived: an announcement costs its sender nothing.
+  if (own_body_.empty())
+    own_body_.reserve(std::min(static_cast<size_t>(progress_.left), 2 * in.size()));
   const std::string_view part = in.substr(0, static_cast<size_t>(progress_.left));
   own_body_.append(part);
   progress_.left -= part.size();

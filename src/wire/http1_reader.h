@@ -164,9 +164,6 @@ class Http1Chunks {
   // after `whole` or `broken`.
   Result next(std::string_view in, const Bounds& bounds, std::string& body);
 
-  // The missing bytes of the chunk that is being read.
-  size_t missing_bytes() const { return part_ == ChunkPart::data ? static_cast<size_t>(left_) : 0; }
-
   // After `broken`: the status of the answer (400 or 413), and a sentence for the client (a
   // literal).
   unsigned status() const { return status_; }
@@ -287,7 +284,8 @@ class Http1Reader {
 
   // Whether an incomplete request has begun.
   bool has_begun() const;
-  // For an incomplete request: the bytes that were consumed, or that its head announces.
+  // Of memory that an incomplete request holds. It is what has arrived, up to twice as much; what
+  // its head announces holds none.
   size_t unfinished_bytes() const;
 
  private:

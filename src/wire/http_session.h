@@ -81,6 +81,9 @@ class HttpSession {
   // Whether a request has begun.
   bool has_begun() const { return is_whole_ || reader_.has_begun(); }
 
+  // As Http1Reader::unfinished_bytes.
+  size_t unfinished_bytes() const { return reader_.unfinished_bytes(); }
+
   // Whether the client waits for `append_go_ahead` before it sends its body.
   bool awaits_go_ahead() const { return awaits_go_ahead_; }
   static void append_go_ahead(std::string& out);

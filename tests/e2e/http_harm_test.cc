@@ -89,6 +89,30 @@ TEST(HttpHarm, SlowClientsDoNotAffectOthers) {
   EXPECT_EQ(allowed, 10u) << "as many as the rule has";
 }
 
+// What a head announces takes no room from those whose requests arrive in two pieces.
+TEST(HttpHarm, AnnouncedBodiesDriveNobodyOut) {
+  const Door door;
+  std::vector<Http1> announcers;
+  for (int i = 0; i < 200; ++i) {
+    announcers.emplace_back(door.port());
+    announcers.back().send(
+        "POST /v1/take HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        "Content-Length: 1048576\r\n\r\n{");
+  }
+  const std::string text = Http1::text_of(post("/v1/take", about({{"tenant", "pieces"}})));
+  for (int i = 0; i < 10; ++i) {
+    Http1 other(door.port());
+    other.send(text.substr(0, text.size() - 5));
+    announcers.emplace_back(door.port());
+    announcers.back().send(
+        "POST /v1/take HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        "Content-Length: 1048576\r\n\r\n{");
+    EXPECT_EQ(Http1(door.port()).ask(health()).status, 200) << "the first piece was read";
+    other.send(text.substr(text.size() - 5));
+    EXPECT_EQ(other.read().status, 200) << i;
+  }
+}
+
 // At some point the server does not read any more from a client that sends and never reads.
 TEST(HttpHarm, AClientThatNeverReadsDoesNotAffectOthers) {
   const Door door;

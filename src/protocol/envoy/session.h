@@ -149,10 +149,7 @@ class HttpSession final : public request::Session {
   bool reply(const request::Request& request, const request::Verdict& verdict, base::Time now,
              base::Buffer& out) override;
   bool holds_back() const override { return asked_ != nullptr; }
-  // The size that the head announces, after the head was read.
-  size_t unfinished_bytes() const override {
-    return http_.has_begun() && asked_ == nullptr ? http_.request().body_bytes : 0;
-  }
+  size_t unfinished_bytes() const override { return http_.unfinished_bytes(); }
   std::string_view fault() const override { return fault_; }
   void farewell(base::Buffer&) override {}
   void refuse(std::string_view why, base::Buffer& out) override;
