@@ -11,6 +11,8 @@
 #include <string_view>
 #include <utility>
 
+#include "wire/http_field.h"
+
 namespace sluice::wire {
 namespace {
 

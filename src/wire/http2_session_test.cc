@@ -79,8 +79,11 @@ TEST(Http2Session, AHostHeaderBesideAnotherAuthorityIsRefused) {
                                 {"host", host}},
                                last);
   };
-  server.exchange(request(1, "b.example") + request(3, "a.example") + request(5, "A.example:80") +
-                  request(7, "c", false) + data(7, "body", true));
+  for (const auto& [stream, host] :
+       {std::pair(1u, "b.example"), std::pair(3u, "a.example"), std::pair(5u, "A.example:80")})
+    server.exchange(request(stream, host));
+  server.exchange(request(7, "c", false));
+  server.exchange(data(7, "body", true));
   const auto told = server.told();
   ASSERT_EQ(told.size(), 1u);
   EXPECT_EQ(server.session.request(told[0]).authority, "a.example:80");
