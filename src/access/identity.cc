@@ -34,6 +34,13 @@ void Identity::refresh() {
   take_rights();
 }
 
+void Identity::become(const std::shared_ptr<const Users>& users, const User* user) {
+  if (user != nullptr && user->is_limited) [[unlikely]]
+    limited_ = std::shared_ptr<const User>(users, user);
+  else if (limited_ != nullptr) [[unlikely]]
+    limited_.reset();
+}
+
 void Identity::take_rights() {
   const auto users = access_->users();
   needed_ = !users->empty();
@@ -43,6 +50,7 @@ void Identity::take_rights() {
   user_ = user != nullptr ? std::string_view(user->name) : default_user;
   known_ = !needed_ || user != nullptr;
   rights_ = !needed_ ? rights_without_users : user != nullptr ? user->rights : Rights();
+  become(users, user);
 }
 
 bool Identity::log_in(std::string_view name, std::string_view token) {
@@ -53,6 +61,7 @@ bool Identity::log_in(std::string_view name, std::string_view token) {
   logged_in_ = known_ = needed_ = true;
   user_ = user->name;
   rights_ = user->rights;
+  become(users, user);
   return true;
 }
 
@@ -66,6 +75,7 @@ void Identity::refuse() {
   logged_in_ = known_ = false;
   user_ = default_user;
   rights_ = Rights();
+  limited_.reset();
   version_ = 0;  // what follows is looked up anew
 }
 

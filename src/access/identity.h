@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -27,6 +28,11 @@ class Identity {
   // Has it authenticated, or need it not?
   bool is_known() const { return known_; }
   bool may(Right right) const { return rights_.has(right); }
+  // Is one of its rights limited to some counters? Then the session has its requests judged by them
+  // (request::Requests::guard).
+  bool is_limited() const { return limited_ != nullptr; }
+  // The user, if one of its rights is limited. Keeps the list it is in.
+  const std::shared_ptr<const User>& limited() const { return limited_; }
   const std::string& user() const { return user_; }
 
   // Becomes the user that has the token, by the list that is live now. False: there is none, or it
@@ -40,6 +46,7 @@ class Identity {
 
  private:
   void take_rights();
+  void become(const std::shared_ptr<const Users>& users, const User* user);
   void refuse();
 
   const Access* const access_;
@@ -49,6 +56,7 @@ class Identity {
   bool logged_in_ = false;
   std::string user_{default_user};
   Rights rights_ = rights_without_users;
+  std::shared_ptr<const User> limited_;  // null: none of its rights is limited
 };
 
 }  // namespace sluice::access

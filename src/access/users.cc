@@ -108,6 +108,7 @@ std::string_view why_unknown(std::string_view field) {
 }
 
 Users::Users(std::vector<User> users) : users_(std::move(users)) {
+  for (User& user : users_) user.is_limited = std::ranges::any_of(user.reach, &Reach::is_limited);
   std::ranges::sort(users_, {}, &User::token_digest);
 }
 

@@ -16,6 +16,8 @@
 #include <string_view>
 #include <vector>
 
+#include "access/reach.h"
+
 namespace sluice::access {
 
 // What a user may do: `put` stands for put and reset, `look` for whatever changes no counter,
@@ -58,6 +60,11 @@ struct User {
   Digest token_digest{};
   // In place of a token: the name in the certificate that the user's clients show.
   std::string certificate{};
+  // The counters that each right is limited to, by its number. `admin` never is.
+  std::array<Reach, right_names.size()> reach{};
+  bool is_limited = false;  // is one of them? Users sets it
+
+  const Reach& reach_of(Right right) const { return reach[static_cast<size_t>(right)]; }
 };
 
 // What a client shows to be a user: a token, and the user's name if it gives one.

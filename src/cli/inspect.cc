@@ -132,6 +132,7 @@ std::shared_ptr<const policy::RuleSet> inspect(const std::string& path,
     *across_slots = std::move(across.names);
     if (across.refused) return nullptr;
   }
+  if (!config::check_reach(config, *rules, diagnostics)) return nullptr;
   if (flags.to_be_served) config::review_rules(config, *rules, diagnostics);
   return rules;
 }

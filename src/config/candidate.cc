@@ -115,6 +115,8 @@ std::optional<admin::Candidate> read_candidate(std::string_view kind, const std:
       candidate.across_slots = std::move(across.names);
       if (across.refused) held->rules.reset();
     }
+    if (held->rules && !check_reach(config, *held->rules, candidate.diagnostics))
+      held->rules.reset();
     if (held->rules) review_rules(config, *held->rules, candidate.diagnostics);
     candidate.dialects = {&policy::native_dialect};
     for (const policy::Dialect* dialect : protocol::dialects())

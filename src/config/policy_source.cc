@@ -167,6 +167,10 @@ void PolicySource::load(const Config& config, std::optional<uint64_t> unless,
     loaded.rules.reset();
     return;
   }
+  if (!check_reach(config, *loaded.rules, loaded.diagnostics)) {
+    loaded.rules.reset();
+    return;
+  }
   review_rules(start_, *loaded.rules, loaded.diagnostics);
   loaded.users = made.users;
   files_ = loaded.files;

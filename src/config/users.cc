@@ -1,16 +1,24 @@
 #include "config/users.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <map>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 #include "base/bounds.h"
 #include "base/hash.h"
+#include "config/config.h"
 #include "config/read_file.h"
 #include "config/settings.h"
 #include "config/table.h"
+#include "policy/rule_set.h"
+#include "protocol/protocol.h"
 
 namespace sluice::config {
 namespace {
@@ -46,6 +54,78 @@ struct RightsKind {
   }
   std::string values() const { return "a list: `take`, `put`, `look`, `admin`"; }
 };
+
+// The patterns of one right, of a sluice.yaml alone.
+struct ReachKind {
+  static constexpr bool is_list = true;
+  base::Diagnostic* place = nullptr;
+
+  bool read(const Written& written, access::Reach& reach) const {
+    bool sound = true;
+    std::vector<std::string> patterns;
+    for (const Written& item : items_of(written, "write `take: [\"RULE:*\"]`", sound)) {
+      if (item.text.size() > access::reach_pattern_bytes_max)
+        sound = item.wrong("has a pattern of more than " +
+                               std::to_string(access::reach_pattern_bytes_max) + " bytes",
+                           "write the beginning of it, and `*`");
+      else if (!access::is_reach_pattern(item.text))
+        sound = item.wrong_text("is not a pattern: it is empty, or has a `*` before its end",
+                                "write a rule's name, `RULE:ACTOR`, or the beginning of one of "
+                                "these and `*`");
+      else if (patterns.size() == access::reach_patterns_max)
+        return item.wrong(
+            "has more than " + std::to_string(access::reach_patterns_max) + " patterns",
+            "take shorter ones that end with `*`, or give clients users of their "
+            "own");
+      else
+        patterns.push_back(item.text);
+    }
+    *place = written.place;
+    reach = access::Reach(std::move(patterns));
+    return sound;
+  }
+  std::string text(const access::Reach& reach) const {
+    std::vector<std::string> quoted;
+    for (const std::string& pattern : reach.patterns()) quoted.push_back(Text{}.text(pattern));
+    return quoted.empty() ? "" : list_text(quoted);
+  }
+  std::string values() const { return "a list of patterns"; }
+};
+
+// By the numbers of rights. `admin` is refused by name.
+constexpr std::array<std::string_view, access::right_names.size()> reach_help = {
+    "the counters that `take` reaches, as RULE, RULE:ACTOR or the beginning of one and `*`",
+    "those that `put` reaches", "those that `look` reaches",
+    "cannot be limited: who has it can change every rule"};
+
+Table reach_table(ConfiguredUser& user) {
+  Table table;
+  for (const Right right : {Right::take, Right::put, Right::look}) {
+    const auto at = static_cast<size_t>(right);
+    table.push_back(setting(access::right_names[at], user.user.reach[at],
+                            ReachKind{&user.places[at]}, {.help = reach_help[at]}));
+  }
+  const auto admin = static_cast<size_t>(Right::admin);
+  table.push_back({.key = access::right_names[admin],
+                   .about = {.shown = Shown::never},
+                   .is_single = false,
+                   .read = [](const Written& written) {
+                     return written.wrong(std::string(reach_help[admin]),
+                                          "take it out of `only`, and give the right to those "
+                                          "alone who may do everything");
+                   }});
+  return table;
+}
+
+// A limited right must be one that the user has.
+bool check_limited(const ConfiguredUser& user, const Written& written) {
+  for (size_t i = 0; i < access::right_names.size(); ++i)
+    if (user.user.reach[i].is_limited() && !user.user.rights.has(static_cast<Right>(i)))
+      return written.wrong("limits the right `" + std::string(access::right_names[i]) +
+                               "`, which `" + user.user.name + "` does not have",
+                           "add it to `rights`, or take it out of `only`");
+  return true;
+}
 
 struct UserName : Text {
   static bool read(const Written& written, std::string& to) {
@@ -96,7 +176,10 @@ std::optional<ConfiguredUser> read_user(const Written& written) {
                                   ? "has to have one of sha256, token_file and certificate"
                               : !given.contains("rights") ? "has no rights"
                                                           : nullptr;
-  if (missing == nullptr) return read;
+  if (missing == nullptr) {
+    if (!check_limited(read, written)) return std::nullopt;
+    return read;
+  }
   written.wrong(missing, example);
   return std::nullopt;
 }
@@ -131,7 +214,9 @@ Table user_table(ConfiguredUser& user) {
       setting("certificate", user.user.certificate, Text{},
               {.help = "or the name in the [certificates](security.md#tls) of its clients",
                .shown = user.user.certificate.empty() ? Shown::never : Shown::always}),
-      setting("rights", user.user.rights, RightsKind{}, {.help = "what it may do"})};
+      setting("rights", user.user.rights, RightsKind{}, {.help = "what it may do"}),
+      section("only", user, reach_table,
+              {.help = "which [counters](security.md#limited-rights) a right is limited to"})};
 }
 
 bool read_users(const Written& written, ConfiguredUsers& users) {
@@ -213,6 +298,56 @@ MadeUsers make_users(const ConfiguredUsers& users, base::Diagnostics& diagnostic
   }
   made.users = std::make_shared<const access::Users>(std::move(all));
   return made;
+}
+
+bool check_reach(const Config& config, const policy::RuleSet& rules,
+                 base::Diagnostics& diagnostics) {
+  const auto& users = config.users.value;
+  const auto is_limited = [](const ConfiguredUser& one) {
+    return std::ranges::any_of(one.user.reach, &access::Reach::is_limited);
+  };
+  if (std::ranges::none_of(users, is_limited)) return true;
+  std::vector<std::pair<std::string, bool>> names;  // and do they count by an actor?
+  std::string some;
+  for (const policy::RuleSet::DialectRules& list : rules.lists()) {
+    const auto numbers = protocol::numbers();
+    const bool is_open =
+        &list.dialect() == &policy::native_dialect ||
+        std::ranges::any_of(numbers, [&](protocol::Protocol number) {
+          return describe(number).authenticates && protocol::dialect_of(number) == &list.dialect();
+        });
+    if (!is_open) continue;
+    for (const policy::Rule& rule : list.rules())
+      if (!rule.built_in || rule.limits_from != policy::LimitsFrom::rule)
+        names.emplace_back(policy::name_or_pattern(rule), !rule.actor.empty());
+  }
+  constexpr size_t named_max = 5;
+  for (size_t i = 0; i < std::min(names.size(), named_max); ++i)
+    some += (i == 0 ? "`" : ", `") + names[i].first + "`";
+  if (names.size() > named_max) some += " ...";
+  const bool more_to_come = std::ranges::any_of(config.policy, [](const Policy& policy) {
+    return std::as_const(*policy.files).sent() != nullptr;
+  });
+  bool sound = true;
+  for (const ConfiguredUser& one : users) {
+    for (size_t i = 0; i < access::right_names.size(); ++i) {
+      for (const std::string& pattern : one.user.reach[i].patterns()) {
+        if (std::ranges::any_of(names, [&](const auto& rule) {
+              return access::can_fit(pattern, rule.first, rule.second);
+            }))
+          continue;
+        base::Diagnostic place = one.places[i];
+        if (more_to_come) place.severity = base::Diagnostic::Severity::warning;
+        sound = sound && more_to_come;
+        complain(place,
+                 "`" + pattern + "` of user `" + one.user.name + "` fits no counter of any rule",
+                 names.empty() ? "write a rule first"
+                               : "write the name of a rule, or RULE:ACTOR; there are " + some,
+                 diagnostics);
+      }
+    }
+  }
+  return sound;
 }
 
 std::string print_users(ConfiguredUsers& users) {

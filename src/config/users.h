@@ -4,6 +4,7 @@
 // thread that reloads.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -14,14 +15,21 @@
 #include "base/diagnostic.h"
 #include "base/setting.h"
 
+namespace sluice::policy {
+class RuleSet;
+}
+
 namespace sluice::config {
 
+struct Config;
 struct Entry;
 struct Written;
 
 struct ConfiguredUser {
   access::User user;
   std::string token_file{};  // empty: the user has a digest
+  // Where the patterns of each right stand, for messages.
+  std::array<base::Diagnostic, access::right_names.size()> places{};
 };
 
 using ConfiguredUsers = base::Setting<std::vector<ConfiguredUser>>;
@@ -45,6 +53,12 @@ struct MadeUsers {
   std::vector<uint64_t> digests;
 };
 MadeUsers make_users(const ConfiguredUsers& users, base::Diagnostics& diagnostics);
+
+// Reports each pattern of the users that fits no counter of the rules by which clients who can be
+// users are counted. False: there is one. Where another server sends rules, which may come later,
+// it is a warning.
+bool check_reach(const Config& config, const policy::RuleSet& rules,
+                 base::Diagnostics& diagnostics);
 
 // The users as lines of a sluice.yaml, without digests; empty: there are none.
 std::string print_users(ConfiguredUsers& users);

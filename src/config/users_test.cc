@@ -11,6 +11,10 @@
 
 #include "config/config.h"
 #include "config/settings.h"
+#include "policy/read/native.h"
+#include "policy/rule_set.h"
+#include "protocol/protocol.h"
+#include "request/space.h"
 #include "store/log/folder_test.h"
 
 namespace sluice::config {
@@ -82,6 +86,84 @@ TEST(ReadUsers, ReportsInvalidUsers) {
   for (size_t i = 0; i <= base::bounds::users_max; ++i)
     many += "  - { name: u" + std::to_string(i) + ", token_file: f, rights: [take] }\n";
   has(read("users:\n" + many).problems, "one more than the 10000 users");
+}
+
+std::vector<std::string> texts_of(const access::Reach& reach) {
+  return {reach.patterns().begin(), reach.patterns().end()};
+}
+
+TEST(ReadUsers, ReadsTheCountersOfALimitedRight) {
+  const Read all = read(
+      "users:\n  - { name: a, token_file: f, rights: [take, look], only: { take: ['api:*', login] "
+      "} "
+      "}\n");
+  EXPECT_EQ(all.problems, "");
+  const access::User& user = all.config.users.value.at(0).user;
+  using Texts = std::vector<std::string>;
+  EXPECT_EQ(texts_of(user.reach_of(access::Right::take)), (Texts{"api:*", "login"}));
+  EXPECT_FALSE(user.reach_of(access::Right::look).is_limited());
+  const std::string printed = print_config(all.config);
+  EXPECT_NE(printed.find("rights: [take, look], only: { take: [\"api:*\", \"login\"] } }"),
+            printed.npos)
+      << printed;
+}
+
+TEST(ReadUsers, ReportsInvalidLimitsOfRights) {
+  const auto only = [](const std::string& map) {
+    return read("users: [{ name: a, token_file: f, rights: [take, admin], only: " + map + " }]")
+        .problems;
+  };
+  const auto has = [](const std::string& text, const std::string& part) {
+    EXPECT_NE(text.find(part), text.npos) << text;
+  };
+  has(only("{ admin: ['a:*'] }"), "admin: cannot be limited");
+  has(only("{ admin: ['a:*'] }"), "take it out of `only`");
+  has(only("{ put: ['a:*'] }"), "limits the right `put`, which `a` does not have; add it to");
+  has(only("{ take: ['a*b'] }"), "`a*b` is not a pattern");
+  has(only("{ take: [] }"), "take");
+  has(only("{ take: a }"), "take");
+  has(only("{ tak: [a] }"), "tak: is not a known key; did you mean `take`?");
+  has(only("[take]"), "must be a map");
+  has(only("{ take: [" + std::string(513, 'x') + "] }"), "more than 512 bytes");
+  std::string many;
+  for (int i = 0; i < 65; ++i) many += "r" + std::to_string(i) + ", ";
+  has(only("{ take: [" + many + "] }"), "more than 64 patterns");
+}
+
+// The users of the text, held to those rules and to those that every server has.
+std::string unreached(const std::string& users, const std::string& rules) {
+  const Read all = read(users);
+  EXPECT_EQ(all.problems, "");
+  request::Spaces spaces;
+  policy::RuleSet set(protocol::dialects());
+  base::Diagnostics diagnostics;
+  policy::read_native(rules, "rules.yaml", spaces, set, diagnostics);
+  EXPECT_TRUE(diagnostics.empty());
+  const bool sound = check_reach(all.config, set, diagnostics);
+  EXPECT_EQ(sound, diagnostics.empty());
+  std::string problems;
+  for (const auto& d : diagnostics) problems += base::to_string(d) + "\n";
+  return problems;
+}
+
+TEST(CheckReach, RefusesAPatternThatFitsNoCounter) {
+  const std::string rules =
+      "rules:\n- { name: api, match: { ip: '*' }, actor: ip, limit: { quota: 1, window: 1m } }\n"
+      "- { name: all, match: { x: '*' }, limit: { quota: 1, window: 1m } }\n";
+  const auto only = [&](const std::string& patterns) {
+    return unreached("users:\n  - { name: a, token_file: f, rights: [take], only: { take: [" +
+                         patterns + "] } }\n",
+                     rules);
+  };
+  EXPECT_EQ(only("api, 'api:*', 'api:10.0.0.1', 'a*', all, '*'"), "");
+  EXPECT_EQ(only("api, 'apii:*'"),
+            "conf/sluice.yaml:3:61: error: take: `apii:*` of user `a` fits no counter of any rule; "
+            "write the name of a rule, or RULE:ACTOR; there are `api`, `all`\n");
+  EXPECT_NE(only("'all:one'"), "") << "the rule has one counter for all";
+  EXPECT_NE(only("ap"), "");
+  EXPECT_NE(only("'b*'"), "");
+  EXPECT_EQ(unreached("users:\n  - { name: a, token_file: f, rights: [take] }\n", "rules: []\n"),
+            "");
 }
 
 TEST(ReadUsers, RefusesPasswordsByName) {

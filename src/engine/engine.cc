@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "access/users.h"
 #include "base/bounds.h"
 #include "base/check.h"
 #include "engine/admin_query.h"
@@ -185,8 +186,9 @@ Served Engine::answer_batch(Batch& batch, base::Buffer& out) {
   }
 }
 
-// Plans the requests from `first` on, one part for each, up to the end, to a list, or to a request
-// that cannot be decided: that one may end the session, so no request after it may be charged yet.
+// Plans the requests from `first` on, one part for each, up to the end, to a list, to a message
+// that is not permitted, or to a request that cannot be decided: that one may end the session, so
+// no request after it may be charged yet.
 void Engine::match(Batch& batch) {
   batch.plan.clear();
   // While a batch was suspended another policy may have become live.
@@ -195,19 +197,24 @@ void Engine::match(Batch& batch) {
   batch.tickets.clear();
   batch.settled = 0;
   batch.overrides_seen = decider_.overrides_changes();
-  match_all(batch);
+  size_t end = batch.requests.size();
+  if (batch.requests.has_guarded()) [[unlikely]] {
+    end = judge(batch);
+    if (end == batch.first) return batch.plan.refuse(request::not_permitted);
+  }
+  match_all(batch, end);
   if (const policy::Overrides* const overriding = decider_.overrides())
     batch.plan.override_all(*overriding, batch.now);
 }
 
-void Engine::match_all(Batch& batch) {
+void Engine::match_all(Batch& batch, size_t end) {
   const policy::RuleSet& rules = decider_.rules();
   const policy::Dialect* const dialect = protocol::dialect_of(batch.protocol);
   policy::Plan& plan = batch.plan;
   const auto all = batch.requests.items();
   siblings_.clear();
   siblings_end_ = batch.first;
-  for (size_t i = batch.first; i < all.size(); ++i) {
+  for (size_t i = batch.first; i < end; ++i) {
     const request::Request& request = all[i];
     if (i >= siblings_end_ && (request.sibling || (i + 1 < all.size() && all[i + 1].sibling)))
         [[unlikely]] {
@@ -260,6 +267,69 @@ void Engine::match_all(Batch& batch) {
         late_.interrupt(*batch.sink, batch.session);
     }
   }
+}
+
+// Judges the messages of users with limited rights, each once and as a whole, before any request of
+// it is charged: a policy that becomes live while the batch is suspended changes nothing of that.
+// Returns the first request from `first` on that is refused, or the number of all.
+size_t Engine::judge(Batch& batch) {
+  using Judged = request::Requests::Guarded::Judged;
+  size_t end = batch.requests.size();
+  for (request::Requests::Guarded& message : batch.requests.guarded()) {
+    if (message.judged == Judged::not_yet)
+      message.judged = is_permitted(batch, message) ? Judged::permitted : Judged::refused;
+    if (message.judged == Judged::refused && message.end > batch.first)
+      end = std::min(end, std::max(message.first, batch.first));
+  }
+  return end;
+}
+
+// Each rule that applies is looked at, also one without a counter: an override may give it one.
+// Rules in shadow are not, unless the protocol shows their state: a trial of a rule must not refuse
+// anything. Nor are those by which a protocol tells its sessions something.
+bool Engine::is_permitted(Batch& batch, const request::Requests::Guarded& message) {
+  const policy::RuleSet& rules = decider_.rules();
+  const auto all = batch.requests.items();
+  siblings_.clear();
+  siblings_end_ = message.first;
+  for (size_t i = message.first; i < message.end; ++i) {
+    const request::Request& request = all[i];
+    const access::Reach& reach = message.reach_of(request);
+    if (!reach.is_limited()) continue;
+    if (i >= siblings_end_ && (request.sibling || (i + 1 < all.size() && all[i + 1].sibling)))
+      find_siblings(batch, i);
+    judged_.clear();
+    rules.match(protocol::dialect_of(batch.protocol),
+                {.descriptor = batch.requests.descriptor(request),
+                 .verb = request.verb,
+                 .scope = request.scope,
+                 .limits = batch.requests.limits(request),
+                 .siblings = siblings_of(i),
+                 .message = siblings_of(i).empty() ? 0 : message_,
+                 .now = batch.now,
+                 .certificate = certificate_of(batch, rules)},
+                judged_);
+    for (const auto& step : judged_.steps(judged_.parts().front())) {
+      const policy::Rule& rule = *step.rule;
+      const bool is_trial = rule.mode != Mode::enforce && rule.data == nullptr;
+      const bool only_tells = rule.built_in && rule.limits_from == policy::LimitsFrom::rule;
+      if (is_trial || only_tells) continue;
+      const std::string_view name = rule.name.empty() ? rule.pattern : rule.name;
+      if (reach.allows(name, step.actor)) continue;
+      const request::ListenerView* const listener =
+          batch.sink == nullptr ? nullptr : batch.sink->listener();
+      if (listener != nullptr) {
+        const access::Right right = request.verb == Verb::put ? access::Right::put : message.right;
+        listener->refused("forbidden",
+                          "the right `" +
+                              std::string(access::right_names[static_cast<size_t>(right)]) +
+                              "` of user " + message.user->name + " does not reach " +
+                              std::string(name) + ":" + std::string(step.actor));
+      }
+      return false;
+    }
+  }
+  return true;
 }
 
 // Collects the requests of the same message, those before `request` included, which may be decided

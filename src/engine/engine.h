@@ -109,7 +109,9 @@ class Engine {
   Served suspend(Batch& batch);
   Served end(Batch& batch);
   void match(Batch& batch);
-  void match_all(Batch& batch);
+  void match_all(Batch& batch, size_t end);
+  size_t judge(Batch& batch);
+  bool is_permitted(Batch& batch, const request::Requests::Guarded& message);
   size_t match_together(Batch& batch, size_t first);
   void find_siblings(const Batch& batch, size_t request);
   std::span<const std::span<const request::Entry>> siblings_of(size_t request) const {
@@ -130,6 +132,7 @@ class Engine {
   std::vector<std::span<const request::Entry>> siblings_;
   size_t siblings_end_ = 0;
   uint64_t message_ = 0;  // policy::Asked::message
+  policy::Plan judged_;   // scratch: what a message of a user with limited rights would touch
 };
 
 }  // namespace sluice::engine

@@ -287,8 +287,11 @@ inline RequestOutcome outcome_of(request::Verb verb, const request::Verdict& ver
 inline void WorkerStats::answered(protocol::Protocol protocol, request::Verb verb,
                                   const request::Verdict& verdict) {
   ++replies_;
-  if (!verdict.error.empty()) [[unlikely]]
-    return count_failed(protocol, verb);
+  if (!verdict.error.empty()) [[unlikely]] {
+    // That was counted by the listener, as a refusal of a session's own is.
+    if (verdict.error != request::not_permitted) count_failed(protocol, verb);
+    return;
+  }
   const RequestOutcome outcome = outcome_of_decided(verb, verdict);
   of(protocol).requests[static_cast<size_t>(verb)][static_cast<size_t>(outcome)].add();
   if (has_events_ && protocol == events_of_) events_->put({Event::Kind::took, 0, 0, not_timed_yet});

@@ -8,12 +8,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "access/users.h"
 #include "base/arena.h"
 #include "base/buffer.h"
 #include "limit/limit.h"
@@ -42,6 +45,11 @@ inline constexpr std::string_view no_rule_applies = "no rule applies";
 // Limits that are no longer used are forgotten, so it passes.
 inline constexpr std::string_view too_many_inline_limits =
     "too many different limits have arrived with requests; ask with fewer different ones, or later";
+
+// Verdict::error of a request of a message (Requests::guard) that would touch a counter to which
+// its user's right does not reach. Nothing of the message was charged.
+inline constexpr std::string_view not_permitted =
+    "the user's right is limited to other counters than those of this request";
 
 // Verdict::error of a request that waited for units when the server was stopped.
 inline constexpr std::string_view server_stops = "the server stops; nothing was taken";
@@ -103,6 +111,7 @@ class Requests {
     if (holds_texts_) [[unlikely]] {
       texts_.clear();
       charge_ids_.clear();
+      guarded_.clear();
     }
     holds_texts_ = false;
   }
@@ -147,6 +156,28 @@ class Requests {
     limits_.resize(limit_first_);
   }
 
+  // The requests of one message of a user with limited rights, who may touch only the counters that
+  // the right reaches: where one request would touch another, all are refused (not_permitted).
+  struct Guarded {
+    enum class Judged : uint8_t { not_yet, permitted, refused };
+    size_t first = 0, end = 0;
+    std::shared_ptr<const access::User> user;
+    access::Right right{};  // of puts it is always `put`
+    Judged judged = Judged::not_yet;
+
+    const access::Reach& reach_of(const Request& request) const {
+      return user->reach_of(request.verb == Verb::put ? access::Right::put : right);
+    }
+  };
+  // Those from `first` on are such a message.
+  void guard(size_t first, std::shared_ptr<const access::User> user, access::Right right) {
+    if (first == items_.size()) return;
+    holds_texts_ = true;  // so that `clear` looks
+    guarded_.push_back({first, items_.size(), std::move(user), right});
+  }
+  bool has_guarded() const { return !guarded_.empty(); }
+  std::span<Guarded> guarded() { return guarded_; }
+
   std::span<const Request> items() const { return items_; }
   std::span<const Entry> descriptor(const Request& r) const {
     return std::span(entries_).subspan(r.entry_first, r.entry_count);
@@ -162,6 +193,7 @@ class Requests {
   std::vector<limit::Limit> limits_;
   base::Arena texts_;
   std::deque<ChargeId> charge_ids_;
+  std::vector<Guarded> guarded_;
   bool holds_texts_ = false;
   uint32_t entry_first_ = 0, limit_first_ = 0;
 };

@@ -170,6 +170,11 @@ void Call::ask(uint32_t number, const EnvoyOptions& options, base::Time deadline
   }
 }
 
+void Call::guard(size_t first, const access::Identity& identity, request::Requests& requests) {
+  if (identity.is_limited()) [[unlikely]]
+    requests.guard(first, identity.limited(), access::Right::take);
+}
+
 void Call::ask_health(uint32_t number, const EnvoyOptions& options, request::Requests& requests) {
   number_ = number;
   message.domain = {};
@@ -262,7 +267,9 @@ bool Call::take(const request::Request& request, const request::Verdict& verdict
     take_health(index, verdict, options);
   } else if (!verdict.error.empty()) {
     using Kind = CallError::Kind;
-    if (verdict.cause == request::Error::none)
+    if (verdict.error == request::not_permitted)
+      fail(Kind::refused, GrpcStatus::permission_denied, verdict.error);
+    else if (verdict.cause == request::Error::none)
       fail(Kind::rules, GrpcStatus::unknown, verdict.error);
     else if (verdict.cause == request::Error::deadline && request.answer_by <= now)
       fail(Kind::expired, GrpcStatus::deadline_exceeded, "the caller's deadline has passed");
@@ -431,8 +438,8 @@ void Call::count(const FoundRule& rule, const request::Verdict& verdict,
 void Call::fail(CallError::Kind kind, GrpcStatus status, std::string_view text) {
   if (error_.kind != CallError::Kind::ok) return;
   error_ = {kind, status, std::string(text)};
-  if (metrics == nullptr) return;
   using Kind = CallError::Kind;
+  if (metrics == nullptr || kind == Kind::refused) return;
   const bool is_store = kind == Kind::store || kind == Kind::late || kind == Kind::expired;
   metrics->count(is_store ? ServiceStat::redis_error : ServiceStat::service_error);
 }

@@ -51,6 +51,7 @@ struct CallError {
     store,    // the store could not decide
     late,     // the store did not decide in time
     expired,  // the caller's own deadline had passed
+    refused,  // the user's right does not reach a counter
   };
   Kind kind = Kind::ok;
   wire::GrpcStatus status = wire::GrpcStatus::ok;
@@ -76,6 +77,9 @@ class Call {
   // until the last verdict.
   void ask(uint32_t number, const EnvoyOptions& options, base::Time deadline,
            request::Requests& requests);
+  // If rights of the client are limited, has the requests that `ask` added, those from `first` on,
+  // judged by them.
+  static void guard(size_t first, const access::Identity& identity, request::Requests& requests);
   // Adds a request that asks whether the service is healthy.
   void ask_health(uint32_t number, const EnvoyOptions& options, request::Requests& requests);
   static uint32_t number_of(const request::Request& request) { return request.note >> index_bits; }

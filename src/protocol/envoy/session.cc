@@ -18,24 +18,35 @@ namespace {
 using wire::GrpcStatus;
 
 constexpr std::string_view rate_limit_service = "envoy.service.ratelimit.v3.RateLimitService",
-                           health_service = "grpc.health.v1.Health",
-                           should_rate_limit =
-                               "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit",
-                           health_check = "/grpc.health.v1.Health/Check",
-                           health_watch = "/grpc.health.v1.Health/Watch";
+                           health_service = "grpc.health.v1.Health";
 constexpr std::string_view reflection_services[] = {"grpc.reflection.v1.ServerReflection",
                                                     "grpc.reflection.v1alpha.ServerReflection"};
-constexpr std::string_view reflection_paths[] = {
-    "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
-    "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"};
 constexpr std::string_view stopping = "the server ends this connection; connect again";
 
-bool is_reflection(std::string_view path) {
-  return std::ranges::find(reflection_paths, path) != std::end(reflection_paths);
+// Searched in order, so the most frequent one is first.
+constexpr ServedMethod served_method_table[] = {
+    {"/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit", Service::rate_limit, false,
+     access::Right::take},
+    {"/grpc.health.v1.Health/Check", Service::health_check, false, {}},
+    {"/grpc.health.v1.Health/Watch", Service::health_watch, true, {}},
+    {"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", Service::reflection, true, {}},
+    {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+     Service::reflection,
+     true,
+     {}}};
+constexpr ServedPage served_page_table[] = {{"/json", Page::json, false, access::Right::take},
+                                            {"/healthcheck", Page::health, false, {}},
+                                            {"/", Page::debug_index, true, {}},
+                                            {"/rlconfig", Page::limits, true, {}}};
+
+const ServedMethod* find_method(std::string_view path) {
+  const auto* const found = std::ranges::find(served_method_table, path, &ServedMethod::path);
+  return found == std::end(served_method_table) ? nullptr : found;
 }
 
 bool is_streamed(std::string_view path) {
-  return path == health_watch || is_reflection(path);
+  const ServedMethod* const method = find_method(path);
+  return method != nullptr && method->is_streamed;
 }
 
 // The services that the health service knows. All have the same status.
@@ -75,6 +86,14 @@ base::Time after(base::Time now, base::Duration length) {
 }
 
 }  // namespace
+
+std::span<const ServedMethod> served_methods() {
+  return served_method_table;
+}
+
+std::span<const ServedPage> served_pages() {
+  return served_page_table;
+}
 
 GrpcSession::GrpcSession(EnvoyWorker& worker, const EnvoyOptions& options,
                          const request::Peer& peer)
@@ -139,7 +158,7 @@ void GrpcSession::on_event(const wire::Http2Event& event, base::Time now,
 
 void GrpcSession::begin_stream(uint32_t number) {
   const std::string_view path = grpc_.call(number).path;
-  const bool reflects = is_reflection(path);
+  const bool reflects = find_method(path)->service == Service::reflection;
   if (reflects && !options_.reflection) return refuse_method(number, path);
   streams_.push_back({number, reflects ? Stream::Kind::reflection : Stream::Kind::watch});
 }
@@ -266,8 +285,10 @@ void GrpcSession::close(uint32_t slot) {
 
 void GrpcSession::begin(uint32_t number, base::Time now, request::Requests& requests) {
   const wire::GrpcCall sent = grpc_.call(number);
-  if (sent.path == health_check) return begin_health(number, sent.message, now, requests);
-  if (sent.path != should_rate_limit) return refuse_method(number, sent.path);
+  const ServedMethod* const method = find_method(sent.path);
+  if (method == nullptr || method->is_streamed) return refuse_method(number, sent.path);
+  if (method->service == Service::health_check)
+    return begin_health(number, sent.message, now, requests);
   const uint32_t slot = open(number);
   Call& call = *slots_[slot].call;
   const ReadProblem problem = read_request(sent.message, call.message);
@@ -277,7 +298,9 @@ void GrpcSession::begin(uint32_t number, base::Time now, request::Requests& requ
   }
   if (!may_ask(number, call.message)) return close(slot);
   count_begin(Method::should_rate_limit, now, call);
+  const size_t first = requests.size();
   call.ask(slot, options_, deadline_of(sent.timeout), requests);
+  Call::guard(first, identity_, requests);
   if (call.error().kind == CallError::Kind::ok) return;
   count_end(Method::should_rate_limit, call);
   if (call.error().kind == CallError::Kind::request) report(call.error().text);
@@ -439,6 +462,8 @@ unsigned status_of(const CallError& error) {
     case CallError::Kind::request:
     case CallError::Kind::rules:
       return 400;
+    case CallError::Kind::refused:
+      return 403;
     default:
       return 503;
   }
@@ -477,20 +502,23 @@ request::Received HttpSession::receive(std::string_view in, bool, request::Reque
 // False: the connection ends after the answer.
 bool HttpSession::answer_request(request::Requests& requests, base::Buffer& out) {
   const std::string& path = http_.request().path;
-  if (paths_ == Paths::debug) return answer_debug(path, requests, out);
-  if (path == "/json") return ask(requests, out);
-  if (path != "/healthcheck") {
-    report("there is nothing at the path " + path);
+  const bool is_debug = paths_ == Paths::debug;
+  const auto* const found = std::ranges::find_if(served_page_table, [&](const ServedPage& one) {
+    return one.path == path && one.is_debug == is_debug;
+  });
+  if (found == std::end(served_page_table)) {
+    if (!is_debug) report("there is nothing at the path " + path);
     return send_text(404, not_found, out);
   }
-  probe(requests);
-  return true;
-}
-
-bool HttpSession::answer_debug(const std::string& path, request::Requests& requests,
-                               base::Buffer& out) {
-  if (path == "/") return send_text(200, debug_paths, out);
-  if (path != "/rlconfig") return send_text(404, not_found, out);
+  switch (found->page) {
+    case Page::json:
+      return ask(requests, out);
+    case Page::debug_index:
+      return send_text(200, debug_paths, out);
+    case Page::health:
+    case Page::limits:
+      break;
+  }
   probe(requests);
   return true;
 }
@@ -516,7 +544,9 @@ bool HttpSession::ask(request::Requests& requests, base::Buffer& out) {
                                 : send_error(401, why, out, "login");
   asked->call.message = asked->json.request;
   asked->call.metrics = worker_.metrics;
+  const size_t first = requests.size();
   asked->call.ask(0, options_, base::Time{INT64_MAX}, requests);
+  Call::guard(first, identity_, requests);
   const CallError& error = asked->call.error();
   if (error.kind != CallError::Kind::ok) return send_error(status_of(error), error.text, out);
   asked_ = std::move(asked);
@@ -534,7 +564,9 @@ bool HttpSession::reply(const request::Request& request, const request::Verdict&
     return is_healthy(call, server_) ? send_text(200, "OK", out) : send_text(500, "", out);
   }
   if (call.error().kind != CallError::Kind::ok)
-    return send_error(status_of(call.error()), call.error().text, out);
+    return send_error(status_of(call.error()), call.error().text, out,
+                      call.error().kind == CallError::Kind::refused ? std::string_view()
+                                                                    : request::malformed_code);
   return send(response_of(call), out);
 }
 
@@ -568,7 +600,7 @@ bool HttpSession::send(const wire::HttpResponse& response, base::Buffer& out) {
 bool HttpSession::send_error(unsigned status, std::string_view text, base::Buffer& out,
                              std::string_view code) {
   // What is not HTTP at all is a fault, which the connection reports.
-  if (status < 500 && fault_.empty()) report(text, code);
+  if (status < 500 && fault_.empty() && !code.empty()) report(text, code);
   const std::string reason = wire::http_reason(status);
   wire::HttpResponse response{
       .status = status, .content_type = std::string(text_type), .body = reason + "\n"};

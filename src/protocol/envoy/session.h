@@ -7,11 +7,13 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "access/identity.h"
+#include "access/users.h"
 #include "base/time.h"
 #include "protocol/envoy/call.h"
 #include "protocol/envoy/json.h"
@@ -23,6 +25,26 @@
 #include "wire/http_session.h"
 
 namespace sluice::envoy {
+
+// What the service answers: its methods of gRPC, and its paths of HTTP/1.1. Constant.
+
+enum class Service : uint8_t { rate_limit, health_check, health_watch, reflection };
+struct ServedMethod {
+  std::string_view path;
+  Service service;
+  bool is_streamed;
+  std::optional<access::Right> right;  // that a user needs; empty: no user is asked for
+};
+std::span<const ServedMethod> served_methods();
+
+enum class Page : uint8_t { json, health, debug_index, limits };
+struct ServedPage {
+  std::string_view path;
+  Page page;
+  bool is_debug;  // on the port of the original's debug pages alone
+  std::optional<access::Right> right;
+};
+std::span<const ServedPage> served_pages();
 
 // The session of the rate limit service over gRPC (HTTP/2 with prior knowledge): ShouldRateLimit,
 // gRPC's health service and, on request, server reflection. The calls of a connection are decided
@@ -162,11 +184,11 @@ class HttpSession final : public request::Session {
   };
 
   bool answer_request(request::Requests& requests, base::Buffer& out);
-  bool answer_debug(const std::string& path, request::Requests& requests, base::Buffer& out);
   bool ask(request::Requests& requests, base::Buffer& out);
   void probe(request::Requests& requests);
   bool send(const wire::HttpResponse& response, base::Buffer& out);
   bool send_text(unsigned status, std::string_view text, base::Buffer& out);
+  // Without a code it is not reported.
   bool send_error(unsigned status, std::string_view text, base::Buffer& out,
                   std::string_view code = request::malformed_code);
   void report(std::string_view example, std::string_view code = request::malformed_code) const;

@@ -122,6 +122,10 @@ constexpr Route auth_route{"/auth", Action::auth, {}};
 
 }  // namespace
 
+std::span<const Route> all_routes() {
+  return routes;
+}
+
 const Route* find_route(std::string_view path) {
   if (path.starts_with("/auth") && (path.size() == 5 || path[5] == '/')) return &auth_route;
   const auto* const found = std::find_if(
@@ -285,7 +289,19 @@ Exchange::Begun Exchange::begin_api(const Question& question, const ConnectionCo
     return refuse(problems::not_acceptable,
                   "answers are application/json and application/problem+json; Accept has neither");
   }
-  if (route_->right && !know_client(fields, around)) return Begun::ready;
+  if (!route_->right) return begin_action(question, fields, false, around, note, requests);
+  if (!know_client(fields, around)) return Begun::ready;
+  if (!around.identity.is_limited()) [[likely]]
+    return begin_action(question, fields, is_get_take, around, note, requests);
+  const size_t first = requests.size();
+  const Begun begun = begin_action(question, fields, is_get_take, around, note, requests);
+  requests.guard(first, around.identity.limited(), *route_->right);
+  return begun;
+}
+
+Exchange::Begun Exchange::begin_action(const Question& question, const RequestFields& fields,
+                                       bool is_get_take, const ConnectionContext& around,
+                                       uint32_t note, request::Requests& requests) {
   switch (route_->action) {
     case Action::health:
     case Action::crab_health:
@@ -1165,6 +1181,11 @@ bool Exchange::fail_by(const Verdict& verdict, const ConnectionContext& around) 
   }
   if (is_unmatched) return fail_unmatched(around);
   if (verdict.error.empty()) return false;
+  if (verdict.error == request::not_permitted) {
+    is_reported_ = true;  // by the engine, which knows the counter
+    refuse(problems::forbidden, verdict.error);
+    return true;
+  }
   // A failure of the store, and a lack of room for inline limits, may pass: 503. Other errors are
   // the request's, and a retry would not help: 400.
   const bool passes =
@@ -1236,7 +1257,7 @@ void Exchange::take_part(const Verdict& verdict, const ConnectionContext& around
   const bool is_first = taken_ == 1;
   if (problem_.kind != nullptr && !each_) return;
   if (fail_by(verdict, around)) {
-    if (!each_) {
+    if (!each_ || problem_.kind == &problems::forbidden) {
       if (problem_.kind == &problems::no_rule) problem_.pointer = "/takes";
       problem_.has_pointer = problem_.kind == &problems::no_rule;
       return;
@@ -1290,7 +1311,9 @@ void Exchange::take_charge(const Verdict& verdict, bool last, const ConnectionCo
 // The id was used before. The request looked at the counters, so this answer waits for what the
 // first one waits for, and fails if the store cannot answer.
 void Exchange::take_look(const Verdict& verdict, bool last, const ConnectionContext& around) {
-  if (verdict.cause != request::Error::none && problem_.kind == nullptr) fail_by(verdict, around);
+  const bool fails =
+      verdict.cause != request::Error::none || verdict.error == request::not_permitted;
+  if (fails && problem_.kind == nullptr) fail_by(verdict, around);
   if (!last || problem_.kind != nullptr) return;
   using Found = request::ChargeIds::Found;
   std::string answer;
@@ -1365,7 +1388,10 @@ void Exchange::append_charge(const Verdict& verdict, const ConnectionContext& ar
 // For a reset: the peek's verdict counts the counters, the put's has nothing to add.
 void Exchange::take_counters(const request::Request& request, const Verdict& verdict) {
   if (problem_.kind != nullptr) return;
-  if (!verdict.error.empty()) {
+  if (verdict.error == request::not_permitted) {
+    is_reported_ = true;
+    refuse(problems::forbidden, verdict.error);
+  } else if (!verdict.error.empty()) {
     retry_after_ = base::seconds(1);
     refuse(problems::reduced_capacity, verdict.error);
   } else if (!verdict.matched) {

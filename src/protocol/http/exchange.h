@@ -88,6 +88,9 @@ struct Route {
   BodyForm wanted{};                     // what the body may have
 };
 
+// All routes but that of /auth, which no user's right concerns.
+std::span<const Route> all_routes();
+
 // The route of a path without its query; null: there is none. All paths below /auth/ have one
 // route.
 const Route* find_route(std::string_view path);
@@ -173,6 +176,8 @@ class Exchange {
   Begun refuse(const ProblemKind& kind, std::string_view detail);
   Begun begin_api(const Question& question, const ConnectionContext& around, uint32_t note,
                   request::Requests& requests);
+  Begun begin_action(const Question& question, const RequestFields& fields, bool is_get_take,
+                     const ConnectionContext& around, uint32_t note, request::Requests& requests);
   Begun begin_body(const Question& question, const RequestFields& fields,
                    const ConnectionContext& around, uint32_t note, request::Requests& requests);
   Begun begin_query(const Question& question, const ConnectionContext& around, uint32_t note,

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstring>
 #include <iterator>
+#include <memory>
 #include <utility>
 
 #include "base/bounds.h"
@@ -102,6 +103,8 @@ std::string_view RespSession::database_text(uint32_t database) {
 }
 
 std::string RespSession::error_of(const request::Verdict& verdict) {
+  if (verdict.error == request::not_permitted)
+    return "NOPERM this user has no permissions to access a counter of the command";
   const bool stops = verdict.error == request::server_stops;
   return std::string(stops ? "TRYAGAIN " : first_word(verdict.cause)) + std::string(verdict.error);
 }
@@ -315,7 +318,19 @@ void RespSession::ask(Words words) {
     }
     return queue(words);
   }
-  run(*entry, words);
+  run_permitted(*entry, words);
+}
+
+// Runs the command as what its user may do it for.
+void RespSession::run_permitted(const CommandEntry& entry, Words words) {
+  if (!identity_.is_limited() || !entry.right) [[likely]]
+    return run(entry, words);
+  const size_t first = requests_->size();
+  std::shared_ptr<const access::User> user = identity_.limited();
+  run(entry, words);
+  const bool gives_back =
+      entry.throttles != limit::Algorithm::deny && throttle_.error.empty() && throttle_.cost < 0;
+  requests_->guard(first, std::move(user), gives_back ? access::Right::put : *entry.right);
 }
 
 // If it is not, answers with the error.
@@ -429,7 +444,7 @@ void RespSession::execute_some() {
     if (entry.group == "transactions")
       answer(ok);  // unwatch
     else
-      run(entry, words);
+      run_permitted(entry, words);
   }
   executing_ = false;
 }

@@ -164,6 +164,7 @@ class RespSession final : public request::Session {
 
   void ask(Words words);
   bool is_answered(const CommandEntry& entry) const;
+  void run_permitted(const CommandEntry& entry, Words words);
   void run(const CommandEntry& entry, Words words);
   void transact(const CommandEntry& entry, Words words);
   void queue(Words words);
@@ -235,7 +236,8 @@ class RespSession final : public request::Session {
   // The reply being gathered.
   struct Gathered {
     base::Buffer parts;
-    std::string error;  // the first error
+    std::string error;     // the first error
+    bool refused = false;  // it is that of the whole command: request::not_permitted
     size_t part_count = 0, counters = 0, matched = 0;
     base::Duration life{};  // until the last of the counters is fresh
     bool allowed = true;

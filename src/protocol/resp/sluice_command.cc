@@ -565,7 +565,10 @@ void RespSession::take_several() {
 // Adds the verdict to the gathered reply, and writes that if the verdict is its last.
 void RespSession::reply_gathered(const request::Request& request, const request::Verdict& verdict,
                                  wire::RespWriter& out) {
-  if (!verdict.error.empty() && gathered_.error.empty()) gathered_.error = error_of(verdict);
+  if (!verdict.error.empty() && gathered_.error.empty()) {
+    gathered_.error = error_of(verdict);
+    gathered_.refused = verdict.error == request::not_permitted;
+  }
   const uint32_t kind = request.note & ~gathered;
   if (verdict.error.empty() && verdict.matched) {
     ++gathered_.matched;
@@ -595,11 +598,13 @@ void RespSession::reply_gathered(const request::Request& request, const request:
   gathered_.part_count = gathered_.counters = gathered_.matched = 0;
   gathered_.life = {};
   gathered_.allowed = true;
+  gathered_.refused = false;
 }
 
 void RespSession::write_gathered(uint32_t kind, wire::RespWriter& out) {
   const bool by_key = kind == ttl || kind == pttl;
-  if (!gathered_.error.empty() && kind != each_five) return out.error(gathered_.error);
+  if (!gathered_.error.empty() && (kind != each_five || gathered_.refused))
+    return out.error(gathered_.error);
   if (gathered_.matched == 0 && kind != each_five && !by_key) return out.error(no_rule);
   const bool is_there = gathered_.life.us > 0;
   switch (kind) {
@@ -644,7 +649,8 @@ void RespSession::reply_once(const request::Verdict& verdict, base::Time now,
     return;
   }
   if (once.silent) return;
-  if (verdict.cause != request::Error::none) return out.error(error_of(verdict));
+  if (verdict.cause != request::Error::none || verdict.error == request::not_permitted)
+    return out.error(error_of(verdict));
   std::string answer;
   switch (
       peer_.charge_ids->find(once.user, once.id, once.content, peer_.clock->monotonic(), answer)) {
