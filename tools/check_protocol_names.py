@@ -69,6 +69,7 @@ EXCEPTIONS: dict[str, str] = {
     "src/engine/engine_overrides_test.cc": "requests that meet rules of each dialect",
     "src/engine/engine_test.cc": "requests that meet rules of each dialect",
     "src/engine/lists_test.cc": "requests that meet rules of each dialect",
+    "src/engine/rights_test.cc": "users behind each protocol",
     "src/engine/suspended_test.cc": "requests that meet rules of each dialect",
     "src/engine/waiting_world_test.h": "requests that meet rules of each dialect",
     "src/limit/kept_limits_vectors_test.cc": "vectors recorded from another server",

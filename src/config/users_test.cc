@@ -162,7 +162,8 @@ TEST(CheckReach, RefusesAPatternThatFitsNoCounter) {
   EXPECT_NE(only("'all:one'"), "") << "the rule has one counter for all";
   EXPECT_NE(only("ap"), "");
   EXPECT_NE(only("'b*'"), "");
-  EXPECT_EQ(unreached("users:\n  - { name: a, token_file: f, rights: [take] }\n", "rules: []\n"),
+  EXPECT_EQ(unreached("users:\n  - { name: a, token_file: f, rights: [take] }\n",
+                      "rules: [{ deny: true }]\n"),
             "");
 }
 

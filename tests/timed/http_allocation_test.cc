@@ -112,6 +112,21 @@ TEST(HttpAllocation, TakesOfAUserAllocateNothing) {
                        with_users);
 }
 
+TEST(HttpAllocation, TakesOfAUserWithALimitedRightAllocateNothing) {
+  const std::string token = access::make_token();
+  http::Setup with_users = setup;
+  access::User user{"shop", {access::Right::take}, access::digest_of(token)};
+  user.reach[0] = access::Reach({"other:*", "api-per-tenant:acme", "by-user:u*"});
+  with_users.users = std::make_shared<const access::Users>(std::vector<access::User>{user});
+  const std::string more = "Authorization: Bearer " + token + "\r\n";
+  expect_no_allocation(
+      {http::post("/v1/take", R"({"entries": {"tenant": "acme", "user": "u1"}, "n": 1})", more),
+       http::post("/v1/batch",
+                  R"({"takes": [{"entries": {"user": "u1"}}, {"entries": {"user": "u2"}}]})",
+                  more)},
+      "HTTP/1.1 200", with_users);
+}
+
 TEST(HttpAllocation, TakesThatArePipelinedAllocateNothing) {
   std::string batch;
   for (int i = 0; i < 16; ++i)

@@ -306,6 +306,7 @@ class Connection final : public engine::ReplySink {
   explicit Connection(World& world, const std::string& address = "127.0.0.1:41000")
       : world_(world), session_(std::make_unique<HttpSession>(world.peer(address))) {
     world.connections_.push_back(this);
+    set_listener(&world.listener);
   }
   // The client has disconnected.
   ~Connection() override {
