@@ -164,6 +164,44 @@ TEST(Admin, TakesTheTokenOfAUserWithTheRight) {
   }
 }
 
+// Every path that the document has, in the order of clients: none, unknown, each other right, the
+// right. A certificate stands in for no token here, and the right is never limited.
+TEST(Admin, EachPathAnswersEachClient) {
+  using access::Right;
+  World world("0123456789-token");
+  world.live.exchange(std::make_shared<live::LivePolicy>(live::LivePolicy{
+      .rules = std::make_shared<policy::RuleSet>(),
+      .users = std::make_shared<const access::Users>(std::vector<access::User>{
+          {"take", {Right::take}, access::digest_of("take")},
+          {"put", {Right::put}, access::digest_of("put")},
+          {"look", {Right::look}, access::digest_of("look")},
+          {"others", {Right::take, Right::put, Right::look}, access::digest_of("others")},
+          {"admin", {Right::admin}, access::digest_of("admin")}})}));
+  const Json paths = Json::parse(openapi_of_program())["paths"];
+  EXPECT_GT(paths.size(), 15u);
+  for (const auto& [path, methods] : paths.items()) {
+    const bool is_open = path == "/health/live" || path == "/health/ready";
+    for (const auto& [method, its] : methods.items()) {
+      if (method == "parameters") continue;
+      wire::HttpRequest request = get(path);
+      std::transform(method.begin(), method.end(), std::back_inserter(request.method = {}),
+                     [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c; });
+      for (const auto& [token, status] :
+           std::vector<std::pair<std::string, unsigned>>{{"", 401},
+                                                         {"wrong", 401},
+                                                         {"take", 403},
+                                                         {"put", 403},
+                                                         {"look", 403},
+                                                         {"others", 403},
+                                                         {"admin", 0}}) {
+        request.authorization = token.empty() ? "" : "Bearer " + token;
+        EXPECT_EQ(world.refused(request), is_open ? 0u : status)
+            << request.method << " " << path << " by " << token;
+      }
+    }
+  }
+}
+
 TEST(Admin, RequiresAUsersTokenIfOthersReachItAndItHasNone) {
   AdminOptions options;
   options.is_reached_by_others = true;

@@ -153,8 +153,10 @@ class World {
     now_us += us;
     store_.housekeep(clock_.now());
   }
-  request::Peer peer() {
-    return {.options = &options, .access = &access, .worker = &worker, .clock = &clock_};
+  // `port`: of the listener.
+  request::Peer peer(uint16_t port = 0) {
+    return {
+        .options = &options, .access = &access, .worker = &worker, .clock = &clock_, .port = port};
   }
   engine::Engine& engine() { return *engine_; }
   request::Spaces& spaces() { return spaces_; }
@@ -180,7 +182,11 @@ class World {
 // the engine.
 class Connection final : public engine::ReplySink {
  public:
-  explicit Connection(World& world) : world_(world), session_(world.peer()) {}
+  // `certificate`: the name in that of the client; empty: it shows none.
+  explicit Connection(World& world, const std::string& certificate = {}, uint16_t port = 0)
+      : world_(world), session_(world.peer(port)) {
+    if (!certificate.empty()) session_.on_certificate(certificate);
+  }
   ~Connection() override { world_.engine().forget(*this); }
 
   void send(std::string_view bytes) {
@@ -250,7 +256,8 @@ class GrpcClient {
       "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 
   // `piece`: how many bytes the client sends at a time.
-  explicit GrpcClient(World& world, size_t piece = SIZE_MAX) : piece_(piece), connection(world) {
+  explicit GrpcClient(World& world, size_t piece = SIZE_MAX, const std::string& certificate = {})
+      : piece_(piece), connection(world, certificate) {
     send(wire::http2_peer::join({wire::http2_peer::hello(), wire::http2_peer::settings_ack()}));
   }
 
