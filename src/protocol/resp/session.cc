@@ -318,13 +318,14 @@ void RespSession::ask(Words words) {
     }
     return queue(words);
   }
-  run_permitted(*entry, words);
+  if (identity_.is_limited()) [[unlikely]]
+    return run_guarded(*entry, words);
+  run(*entry, words);
 }
 
-// Runs the command as what its user may do it for.
-void RespSession::run_permitted(const CommandEntry& entry, Words words) {
-  if (!identity_.is_limited() || !entry.right) [[likely]]
-    return run(entry, words);
+// Runs a command of a user with limited rights.
+void RespSession::run_guarded(const CommandEntry& entry, Words words) {
+  if (!entry.right) return run(entry, words);
   const size_t first = requests_->size();
   std::shared_ptr<const access::User> user = identity_.limited();
   run(entry, words);
@@ -443,8 +444,10 @@ void RespSession::execute_some() {
     if (!is_permitted(entry)) continue;  // the user's rights may have changed since it was queued
     if (entry.group == "transactions")
       answer(ok);  // unwatch
+    else if (identity_.is_limited())
+      run_guarded(entry, words);
     else
-      run_permitted(entry, words);
+      run(entry, words);
   }
   executing_ = false;
 }

@@ -164,8 +164,8 @@ class RespSession final : public request::Session {
 
   void ask(Words words);
   bool is_answered(const CommandEntry& entry) const;
-  void run_permitted(const CommandEntry& entry, Words words);
   void run(const CommandEntry& entry, Words words);
+  void run_guarded(const CommandEntry& entry, Words words);
   void transact(const CommandEntry& entry, Words words);
   void queue(Words words);
   void execute();
