@@ -33,7 +33,7 @@ ROOMS: dict[str, str] = {
     "redis": "base limit request metrics net store",
     "client": "base net wire",
     "protocol": "base request metrics policy",
-    "remote": "base client protocol",
+    "remote": "base client net protocol",
     "live": "access base limit request metrics policy policy/read wire store protocol",
     "engine": "access base limit request metrics policy store live protocol",
     "admin": "access base log request metrics net policy policy/read wire store live protocol engine",

@@ -12,6 +12,10 @@
 ///   `http://`, each `SCHEME://[USER:TOKEN@]HOST[:PORT]`; several hosts are separated by commas.
 ///   USER and TOKEN (resp and http alone) may hold %XX. What each protocol can say is in
 ///   docs/client.md; what it cannot is refused by client_errc::bad_request, and nothing is sent.
+/// - **TLS.** An `s` at the end of the scheme asks for it: `https://`, `rediss://`, `wss://`,
+///   `divvys://`, `limitds://`. The server's certificate must be by an authority that the system or
+///   client_options::tls trusts, and for HOST; there is no way to skip this. The handshake is part
+///   of connecting, so deadlines and tries hold for it.
 /// - **Calls.** A call ends exactly once, with a client_result: by a handler, a future, an awaited
 ///   coroutine, or as the value of call(). It is never sent a second time, since a take that is
 ///   sent twice may be counted twice. Handlers must not throw.
@@ -23,7 +27,8 @@
 ///   but call(), poll(), close() and the destructor.
 /// - **Foreign loops.** descriptor() is readable whenever poll(0) has something to do.
 /// - **Names.** Host names are looked up by the system's resolver inside poll(), each time that a
-///   connection is opened. Give addresses in digits where poll() must not wait for a name server.
+///   connection is opened, and then the files of client_options::tls are read. Give addresses in
+///   digits where poll() must not wait for a name server.
 /// - **When the server is away.** A take or a wait that fails because the server is away, silent,
 ///   slow, or breaks its protocol (see is_unavailable) is answered as
 ///   client_options::on_unavailable says, or by client_options::stand_in. Other calls, and takes
@@ -35,10 +40,10 @@
 ///   client_errc::backlog. Of the requests that a connection's socket has not taken, 1 MiB and one
 ///   request are written ahead; the others wait, and are not sent once their calls have ended. A
 ///   reply has at most 16 MiB.
-/// - **Errors.** Values. Constructors throw std::invalid_argument where an address cannot be read,
-///   std::system_error where the system has no descriptor left, and std::runtime_error where
-///   shards are asked for and OpenSSL has no MD5. Allocation may throw std::bad_alloc from any
-///   function.
+/// - **Errors.** Values. Constructors throw std::invalid_argument where an address cannot be read
+///   or a file of TLS cannot be used, std::system_error where the system has no descriptor left,
+///   and std::runtime_error where shards are asked for and OpenSSL has no MD5. Allocation may throw
+///   std::bad_alloc from any function.
 /// - **fork().** A child must neither use nor destroy a client of its parent.
 #ifndef SLUICE_CLIENT_H
 #define SLUICE_CLIENT_H
@@ -274,6 +279,15 @@ enum class client_policy : unsigned char {
   deny,   ///< denied, without a server
 };
 
+/// Files of TLS, in PEM. They are read by the constructor, and again for each connection, so
+/// renewed ones are used from the next connection on. An attempt to connect with files that cannot
+/// be used fails.
+struct client_tls_files {
+  std::string ca{};           ///< authorities that are trusted beside the system's; empty: none
+  std::string certificate{};  ///< shown to a server that asks for one; both or none
+  std::string key{};          ///< of the certificate, without a passphrase
+};
+
 /// How a client is made.
 struct client_options {
   /// A call's time from submit() to its end. None: 1 s of divvy, 500 ms of limitd (a wait: none),
@@ -298,6 +312,7 @@ struct client_options {
   std::function<void(const client_call_report&)> on_call{};
   /// The same, of connections.
   std::function<void(const client_connection_report&)> on_connection{};
+  client_tls_files tls{};  ///< of an address with TLS; std::invalid_argument with others
 };
 
 /// What holds for one call alone.

@@ -6,6 +6,7 @@
 #include "base/units.h"
 #include "cli/inspect.h"
 #include "cli/terminal.h"
+#include "cli/tls_flags.h"
 #include "client/socket.h"
 #include "config/address.h"
 #include "config/admin_sockets.h"
@@ -109,13 +110,7 @@ void add_admin_flags(Arguments& arguments, AdminFlags& flags) {
 void add_common_admin_flags(Arguments& arguments, AdminFlags& flags) {
   arguments.add_option("--token-file", flags.token_file,
                        "A file with the admin token, where the server wants one", "FILE");
-  arguments.add_option("--ca", flags.ca,
-                       "The authorities of the server's certificate, beside the system's: a\n"
-                       "PEM file",
-                       "FILE");
-  arguments.add_option("--cert", flags.cert,
-                       "A certificate, where the server asks for one: a PEM file", "FILE");
-  arguments.add_option("--key", flags.key, "Its key: a PEM file", "FILE");
+  add_tls_flags(arguments, flags.ca, flags.cert, flags.key);
   arguments.add_option("--timeout", flags.timeout, "Milliseconds until giving up; default 5000",
                        "MS");
   arguments.add_flag("--json", flags.json, "Print the result as JSON");
@@ -135,6 +130,7 @@ std::string admin_footer(const std::string& examples, const std::string& done,
          "  SLUICE_ADMIN_SERVER   as --admin\n"
          "  SLUICE_ADMIN_TOKEN   the admin token itself\n"
          "  SLUICE_ADMIN_TOKEN_FILE   a file with it, as --token-file\n"
+         "  SLUICE_ADMIN_CA   as --ca\n"
          "\n" +
          examples + "\n\n" + exit_help(ExitStatus{done, failed, true});
 }
@@ -185,11 +181,11 @@ std::optional<AdminPort> AdminPort::find(const AdminFlags& flags, config::Comman
   const bool is_secure = text.starts_with(https);
   if (is_secure || text.starts_with(http)) text.erase(0, is_secure ? https.size() : http.size());
   while (text.size() > 1 && text.ends_with('/')) text.pop_back();
-  const bool has_files = flags.ca || flags.cert || flags.key;
-  if (flags.cert.has_value() != flags.key.has_value())
-    return misused("--cert and --key go together");
-  if (has_files && !is_secure)
-    return misused("--ca, --cert and --key are for TLS: write --admin https://ADDRESS");
+  std::optional<std::string> ca = flags.ca;
+  if (const std::string its = variable(io, "SLUICE_ADMIN_CA"); is_secure && !ca && !its.empty())
+    ca = its;
+  auto tls = tls_of(ca, flags.cert, flags.key, is_secure, "--admin https://ADDRESS");
+  if (!tls) return misused(std::move(tls).problem().text);
   const auto address = calls::is_unix_path(text) ? config::Address{text, 0}
                                                  : config::parse_address(text, config::admin_port);
   if (!address) return misused(origin + ": " + address.problem().text);
@@ -200,10 +196,7 @@ std::optional<AdminPort> AdminPort::find(const AdminFlags& flags, config::Comman
   options.port = address->port;
   options.token = *std::move(token);
   options.timeout = std::chrono::milliseconds(*ms);
-  if (is_secure)
-    options.tls = net::TlsClient{.authority = flags.ca.value_or(""),
-                                 .certificate = flags.cert.value_or(""),
-                                 .key = flags.key.value_or("")};
+  options.tls = *std::move(tls);
   const std::string name = address->port == 0
                                ? text
                                : (is_secure ? std::string(https) : std::string()) +
@@ -257,7 +250,9 @@ AdminPort::Reply AdminPort::read(const std::string& method, const std::string& t
   if (!result.answer) {
     const bool unconnected = result.error.starts_with("cannot ");
     reply.problem = unconnected ? result.error : name_ + ": " + result.error;
-    if (result.error.starts_with("cannot connect"))
+    if (const auto remedy = tls_remedy(result.error); !remedy.empty())
+      reply.problem += remedy;
+    else if (result.error.starts_with("cannot connect"))
       reply.problem +=
           "; is the server up, and is its admin port there? If it is elsewhere, name the server as "
           "its banner does: `--admin 127.0.0.1:PORT`, `--admin PATH` of a socket, or "

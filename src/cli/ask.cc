@@ -1,5 +1,6 @@
 #include "cli/ask.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/units.h"
@@ -45,11 +46,13 @@ std::string protocol_names() {
 
 constexpr uint64_t ask_timeout_ms_max = 3'600'000;
 
+constexpr std::string_view with_value[] = {"--server", "--timeout", "--ca", "--cert", "--cert-key"};
+
 // The first word that is neither an option nor the value of one.
 size_t protocol_at(const Words& words) {
   size_t at = 0;
   while (at < words.size() && words[at].starts_with('-') && words[at] != "--")
-    at += words[at] == "--server" || words[at] == "--timeout" ? 2u : 1u;
+    at += std::ranges::count(with_value, words[at]) > 0 ? 2u : 1u;
   return at;
 }
 
@@ -57,9 +60,12 @@ size_t protocol_at(const Words& words) {
 
 void add_ask_options(Arguments& arguments, AskOptions& options, const char* server_default) {
   arguments.add_option("--server", options.server,
-                       "Where the server listens; default " +
+                       "Where the server listens, with `https://` or such in front where it has\n"
+                       "TLS; default " +
                            (server_default != nullptr ? server_default : options.server),
                        "HOST:PORT");
+  // `--key` is the key of a counter.
+  add_tls_flags(arguments, options.ca, options.cert, options.key, "--cert-key");
   arguments.add_option("--timeout", options.timeout, "Milliseconds until giving up; default 1000",
                        "MS");
   arguments.add_flag("--json", options.json, "Print the decision as JSON");
@@ -79,18 +85,47 @@ base::Done read_token(AskedUser& user, const config::CommandIo& io) {
   return {};
 }
 
-base::Result<AskTarget> target_of(const AskOptions& options, uint16_t port) {
-  auto address = config::parse_address(options.server, port);
+base::Result<AskTarget> target_of(const AskOptions& options, uint16_t port,
+                                  std::initializer_list<std::string_view> schemes) {
+  std::string text = options.server;
+  const size_t end = text.find("://");
+  std::string_view scheme(text.data(), std::min(end, text.size()));
+  const std::string secure = std::string(*schemes.begin()) + "s://";
+  const bool is_secure = end != text.npos && scheme.ends_with('s') &&
+                         std::ranges::count(schemes, scheme.substr(0, scheme.size() - 1)) > 0;
+  if (end != text.npos && !is_secure && std::ranges::count(schemes, scheme) == 0)
+    return base::Problem{"--server may begin with " + std::string(*schemes.begin()) + "://, or " +
+                         secure + " for TLS, not with " + text.substr(0, end + 3)};
+  if (end != text.npos) text.erase(0, end + 3);
+  while (text.size() > 1 && text.ends_with('/')) text.pop_back();
+  auto tls =
+      tls_of(options.ca, options.cert, options.key, is_secure, "--server " + secure + "HOST:PORT");
+  if (!tls) return std::move(tls).problem();
+  auto address = config::parse_address(text, port);
   if (!address) return std::move(address).problem().within("--server");
   const auto ms = base::parse_count(options.timeout);
   if (!ms || *ms < 1 || *ms > ask_timeout_ms_max)
     return base::Problem{"--timeout must be 1 to 3600000 milliseconds, not `" + options.timeout +
                          "`"};
-  return AskTarget{*std::move(address), std::chrono::milliseconds(*ms)};
+  return AskTarget{*std::move(address), std::chrono::milliseconds(*ms), *std::move(tls)};
+}
+
+std::string with_hint(std::string failure, const AskTarget& target) {
+  constexpr std::string_view late = ": no answer in time";
+  if (target.tls && failure.starts_with("cannot connect to") && failure.ends_with(late))
+    failure.insert(failure.size() - late.size(), " by TLS");
+  const bool may_be_tls = failure.starts_with("the server closed the connection") ||
+                          failure.starts_with("the connection was lost: Connection reset") ||
+                          failure.find("a TLS server") != failure.npos;
+  if (!target.tls && may_be_tls)
+    failure += "; if that port has TLS, write https:// or such in front of the address";
+  return failure;
 }
 
 int report_undecided(std::string error, bool json, config::CommandIo& io) {
-  if (error.starts_with("cannot connect to"))
+  if (const auto remedy = tls_remedy(error); !remedy.empty())
+    error += remedy;
+  else if (error.starts_with("cannot connect to"))
     error += "; is the server up? If it listens elsewhere, name it: `--server HOST:PORT`";
   if (json)
     io.out << to_text({{"error", error}}) << std::flush;

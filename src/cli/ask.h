@@ -3,11 +3,16 @@
 #pragma once
 
 #include <chrono>
+#include <initializer_list>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 #include "cli/arguments.h"
+#include "cli/tls_flags.h"
 #include "config/address.h"
+#include "net/tls.h"
 
 namespace sluice::cli {
 
@@ -16,6 +21,7 @@ inline constexpr int exit_allowed = config::exit_ok, exit_denied = config::exit_
 
 struct AskOptions {
   std::string server, timeout = "1000";
+  TlsFlag ca, cert, key;  // files of TLS
   bool json = false;
 
   explicit AskOptions(uint16_t port) : server("localhost:" + std::to_string(port)) {}
@@ -39,9 +45,15 @@ base::Done read_token(AskedUser& user, const config::CommandIo& io);
 struct AskTarget {
   config::Address address;
   std::chrono::milliseconds timeout;
+  std::optional<net::TlsClient> tls{};  // empty: plain text
 };
-// The server to ask. A problem: an option is wrong.
-base::Result<AskTarget> target_of(const AskOptions& options, uint16_t port);
+// The server to ask. `schemes`: what the address may begin with, such as `http`; with an `s` at its
+// end it asks for TLS. A problem: an option is wrong.
+base::Result<AskTarget> target_of(const AskOptions& options, uint16_t port,
+                                  std::initializer_list<std::string_view> schemes);
+
+// The failure of a question, with what to do if it is that the port has TLS and was asked without.
+std::string with_hint(std::string failure, const AskTarget& target);
 
 // Tells that there is no decision, why, and what to do where no server was reached; returns
 // exit_undecided.

@@ -10,10 +10,10 @@ namespace {
 
 constexpr std::string_view closed = "the server closed the connection";
 
-std::string address_of(std::string_view scheme, const config::Address& server,
-                       const AskedUser& user) {
+std::string address_of(std::string_view scheme, const AskTarget& target, const AskedUser& user) {
+  const config::Address& server = target.address;
   std::string address(scheme);
-  address += "://";
+  address += target.tls ? "s://" : "://";
   if (!user.token.empty())
     address += wire::percent_encoded(user.name) + ":" + wire::percent_encoded(user.token) + "@";
   const bool is_ipv6 = server.host.find(':') != std::string::npos;
@@ -27,6 +27,7 @@ AskedServer::AskedServer(std::string_view scheme, const AskTarget& target, const
     : target_(target) {
   client_options options;
   options.timeout = target.timeout;
+  if (target.tls) options.tls = {target.tls->authority, target.tls->certificate, target.tls->key};
   options.on_connection = [this](const client_connection_report& report) {
     using event = client_connection_report::event;
     if (report.what == event::connected) was_connected_ = true;
@@ -37,9 +38,11 @@ AskedServer::AskedServer(std::string_view scheme, const AskTarget& target, const
     for (const client_call_id call : calls_) client_->cancel(call);
   };
   try {
-    client_ = std::make_unique<client>(address_of(scheme, target.address, user), options);
+    client_ = std::make_unique<client>(address_of(scheme, target, user), options);
   } catch (const std::invalid_argument& invalid) {
     problem_ = invalid.what();
+    constexpr std::string_view its = "sluice::client: ";
+    if (problem_.starts_with(its)) problem_.erase(0, its.size());
   }
 }
 
@@ -82,6 +85,7 @@ void AskedServer::explain(client_result& result) const {
                   std::to_string(target_.address.port) + ": no answer in time";
   if (result.error != client_errc::none && result.text.starts_with(closed))
     result.text.insert(closed.size(), " without a reply");
+  if (result.error != client_errc::none) result.text = with_hint(std::move(result.text), target_);
 }
 
 }  // namespace sluice::cli

@@ -17,8 +17,8 @@ namespace sluice::cli {
 
 class AskedServer {
  public:
-  // `scheme`: of an address of the client library, `resp`. Connects with the first call. The
-  // target's timeout bounds each call, except for the lookup of the name.
+  // `scheme`: of an address of the client library, `resp`, without TLS. Connects with the first
+  // call. The target's timeout bounds each call, except for the lookup of the name.
   AskedServer(std::string_view scheme, const AskTarget& target, const AskedUser& user = {});
 
   // How the request ended. With an error its text says why.

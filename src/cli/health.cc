@@ -19,6 +19,7 @@ constexpr const char* about_health =
 std::string footer_of_health() {
   return "Environment:\n"
          "  SLUICE_ADMIN_SERVER   as --admin; without it SLUICE_ADMIN\n"
+         "  SLUICE_ADMIN_CA   authorities of the server's certificate: a PEM file\n"
          "\n"
          "Examples:\n"
          "  sluice health\n"

@@ -21,6 +21,7 @@ namespace sluice::calls {
 namespace {
 
 constexpr size_t read_bytes = 64 << 10;
+constexpr uint32_t readable = EPOLLIN, writable = EPOLLOUT;
 
 std::string error_text(int error) {
   return std::generic_category().message(error);
@@ -51,7 +52,7 @@ base::Result<std::vector<SocketAddress>> look_up(const Target& target) {
   return addresses;
 }
 
-Sockets::Sockets() {
+Sockets::Sockets(std::optional<net::TlsClient> tls) : tls_(std::move(tls)) {
   try {
     epoll_ = checked(::epoll_create1(EPOLL_CLOEXEC));
     event_ = checked(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -70,67 +71,75 @@ Sockets::Sockets() {
 }
 
 Sockets::~Sockets() {
-  for (const Socket& socket : sockets_)
-    if (socket.fd >= 0) ::close(socket.fd);
+  for (uint32_t link = 0; link < sockets_.size(); ++link) close(link);
   for (const int fd : {epoll_, event_, timer_}) ::close(fd);
 }
 
-void Sockets::connect(uint32_t link, std::vector<SocketAddress> addresses, Core& core,
-                      base::Time now) {
+base::Result<std::unique_ptr<net::TlsContext>> Sockets::read_tls() const {
+  if (!tls_) return std::unique_ptr<net::TlsContext>();
+  return net::TlsContext::open(*tls_);
+}
+
+void Sockets::connect(uint32_t link, std::vector<SocketAddress> addresses,
+                      std::unique_ptr<net::TlsContext> tls, Core& core, base::Time now) {
   if (sockets_.size() <= link) sockets_.resize(link + 1);
   close(link);
   std::reverse(addresses.begin(), addresses.end());
   sockets_[link].addresses = std::move(addresses);
+  sockets_[link].tls = std::move(tls);
   try_next(link, core, "the host has no address", now);
 }
 
 void Sockets::try_next(uint32_t link, Core& core, std::string problem, base::Time now) {
   Socket& socket = sockets_[link];
+  const Target& target = core.target(link);
   while (!socket.addresses.empty()) {
     close(link);
     const SocketAddress address = socket.addresses.back();
     socket.addresses.pop_back();
-    socket.fd = ::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (socket.fd < 0) {
+    const int fd =
+        ::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0) {
       problem = error_text(errno);
       continue;
     }
+    socket.stream = net::Stream::connecting(fd, socket.tls.get(), target.host);
     const int on = 1;
-    ::setsockopt(socket.fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    ::setsockopt(socket.fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    ::setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
     const int result =
-        ::connect(socket.fd, reinterpret_cast<const sockaddr*>(&address.storage), address.size);
+        ::connect(fd, reinterpret_cast<const sockaddr*>(&address.storage), address.size);
     if (result == 0 || errno == EINPROGRESS || errno == EINTR) {
-      socket.connecting = true;
-      watch(link, true, true);
+      socket.phase = Phase::connecting;
+      watch(link, readable | writable);
       return;
     }
     problem = error_text(errno);
   }
   close(link);
-  const Target& target = core.target(link);
   core.on_failed(
       link,
       "cannot connect to " + target.host + " port " + std::to_string(target.port) + ": " + problem,
       now);
 }
 
-void Sockets::watch(uint32_t link, bool is_new, bool for_write) {
+void Sockets::watch(uint32_t link, uint32_t events) {
   Socket& socket = sockets_[link];
-  socket.awaits_writable = for_write;
+  if (socket.awaited == events) return;
   epoll_event event{};
-  event.events = EPOLLIN;
-  if (for_write) event.events |= EPOLLOUT;
+  event.events = events;
   event.data.u64 = link;
-  ::epoll_ctl(epoll_, is_new ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, socket.fd, &event);
+  ::epoll_ctl(epoll_, socket.awaited == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, socket.stream.fd(),
+              &event);
+  socket.awaited = events;
 }
 
 void Sockets::close(uint32_t link) {
   if (link >= sockets_.size()) return;
   Socket& socket = sockets_[link];
-  if (socket.fd >= 0) ::close(socket.fd);
-  socket.fd = -1;
-  socket.connecting = false;
+  if (socket.stream.is_open()) socket.stream.notify_end();
+  socket.stream.close();
+  socket.awaited = 0;
   // What was found of it belongs to no socket any more.
   for (int i = 0; i < found_; ++i)
     if (events_[static_cast<size_t>(i)].data.u64 == link)
@@ -141,53 +150,69 @@ void Sockets::finish_connect(uint32_t link, Core& core, base::Time now) {
   Socket& socket = sockets_[link];
   int bad = 0;
   socklen_t size = sizeof bad;
-  if (::getsockopt(socket.fd, SOL_SOCKET, SO_ERROR, &bad, &size) != 0) bad = errno;
+  if (::getsockopt(socket.stream.fd(), SOL_SOCKET, SO_ERROR, &bad, &size) != 0) bad = errno;
   if (bad != 0) {
     try_next(link, core, error_text(bad), now);
     return;
   }
-  socket.connecting = false;
+  socket.phase = Phase::shaking_hands;
+  shake_hands(link, core, now);
+}
+
+void Sockets::shake_hands(uint32_t link, Core& core, base::Time now) {
+  Socket& socket = sockets_[link];
+  if (socket.stream.shake_hands() < 0) {
+    if (errno == EAGAIN)
+      watch(link, socket.stream.write_wants_read() ? readable : writable);
+    else
+      try_next(link, core, socket.stream.problem(errno), now);
+    return;
+  }
+  socket.phase = Phase::open;
   socket.addresses.clear();
-  watch(link, false, false);
+  watch(link, readable);
   core.on_connected(link, now);
 }
 
 void Sockets::write(uint32_t link, Core& core, base::Time now) {
   const std::string_view all = core.output(link);
-  if (link >= sockets_.size() || sockets_[link].fd < 0 || sockets_[link].connecting) return;
+  if (link >= sockets_.size()) return;
+  Socket& socket = sockets_[link];
+  if (!socket.stream.is_open() || socket.phase != Phase::open) return;
   size_t written = 0;
   bool blocked = false;
   while (written < all.size() && !blocked) {
-    const ssize_t n = ::send(sockets_[link].fd, all.data() + written, all.size() - written,
-                             MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t n = socket.stream.write(all.substr(written));
     if (n >= 0) {
       written += static_cast<size_t>(n);
-    } else if (errno == EAGAIN) {
+    } else {
       blocked = true;
-    } else if (errno != EINTR) {
-      // Reading tells the end, and what the server has said before it.
-      blocked = true;
-      if (errno != EPIPE && errno != ECONNRESET) {
-        core.on_failed(link, "the connection was lost: " + error_text(errno), now);
+      // Of a connection that the server has ended, reading tells the end, and what the server has
+      // said before it.
+      if (errno != EAGAIN && errno != EPIPE && errno != ECONNRESET) {
+        core.on_failed(link, "the connection was lost: " + socket.stream.problem(errno), now);
         return;
       }
     }
   }
   core.on_written(link, written, now);
-  if (blocked != sockets_[link].awaits_writable) watch(link, false, blocked);
+  const bool for_write = blocked && !socket.stream.write_wants_read();
+  watch(link, for_write ? readable | writable : readable);
 }
 
 void Sockets::read(uint32_t link, Core& core, base::Time now) {
-  char* const room = core.read_room(link, read_bytes);
+  Socket& socket = sockets_[link];
   ssize_t got = 0;
-  do got = ::recv(sockets_[link].fd, room, read_bytes, MSG_DONTWAIT);
-  while (got < 0 && errno == EINTR);
-  if (got > 0)
-    core.on_read(link, static_cast<size_t>(got), now);
-  else if (got == 0)
-    core.on_failed(link, "the server closed the connection", now);
-  else if (errno != EAGAIN)
-    core.on_failed(link, "the connection was lost: " + error_text(errno), now);
+  do {
+    got = socket.stream.read(core.read_room(link, read_bytes), read_bytes);
+    if (got > 0)
+      core.on_read(link, static_cast<size_t>(got), now);
+    else if (got == 0)
+      core.on_failed(link, "the server closed the connection", now);
+    else if (errno != EAGAIN)
+      core.on_failed(link, "the connection was lost: " + socket.stream.problem(errno), now);
+    // What has left the socket makes it readable no more. The link may have ended meanwhile.
+  } while (got > 0 && core.phase(link) >= Link::Phase::opening && socket.stream.has_pending());
 }
 
 void Sockets::wait(int milliseconds) {
@@ -207,14 +232,17 @@ void Sockets::handle(Core& core, base::Time now) {
     }
     if (event.events == 0) continue;
     const auto link = static_cast<uint32_t>(event.data.u64);
-    if (sockets_[link].connecting) {
-      finish_connect(link, core, now);
+    const Socket& socket = sockets_[link];
+    if (socket.phase != Phase::open) {
+      socket.phase == Phase::connecting ? finish_connect(link, core, now)
+                                        : shake_hands(link, core, now);
       continue;
     }
-    if ((event.events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) read(link, core, now);
+    // Whether a read or a write of TLS can go on may be told by the other event.
+    const bool can_write = (event.events & writable) != 0 || socket.stream.write_wants_read();
+    if ((event.events & ~writable) != 0 || socket.stream.read_wants_write()) read(link, core, now);
     // The link may have ended meanwhile, and its socket waits to be closed.
-    if ((event.events & EPOLLOUT) != 0 && core.phase(link) >= Link::Phase::opening)
-      write(link, core, now);
+    if (can_write && core.phase(link) >= Link::Phase::opening) write(link, core, now);
   }
   found_ = 0;
 }

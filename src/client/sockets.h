@@ -9,6 +9,8 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,6 +18,8 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "client/core.h"
+#include "net/stream.h"
+#include "net/tls.h"
 
 namespace sluice::calls {
 
@@ -29,16 +33,22 @@ base::Result<std::vector<SocketAddress>> look_up(const Target& target);
 
 class Sockets {
  public:
-  // Throws std::system_error where the system has no descriptor left.
-  Sockets();
+  // `tls`: of all links; empty: they are plain. Throws std::system_error where the system has no
+  // descriptor left.
+  explicit Sockets(std::optional<net::TlsClient> tls = {});
   ~Sockets();
   Sockets(const Sockets&) = delete;
   Sockets& operator=(const Sockets&) = delete;
 
   int descriptor() const { return epoll_; }
 
-  // Begins to connect a link, to the first of the addresses that takes it.
-  void connect(uint32_t link, std::vector<SocketAddress> addresses, Core& core, base::Time now);
+  // Reads the files of TLS, which may have changed since the last connection. Needs no lock. Null:
+  // links are plain.
+  base::Result<std::unique_ptr<net::TlsContext>> read_tls() const;
+  // Begins to connect a link, to the first of the addresses that takes it. With TLS it is connected
+  // once the handshake is over, and the server's certificate must be for the target's host.
+  void connect(uint32_t link, std::vector<SocketAddress> addresses,
+               std::unique_ptr<net::TlsContext> tls, Core& core, base::Time now);
   void close(uint32_t link);
   void write(uint32_t link, Core& core, base::Time now);
 
@@ -55,18 +65,23 @@ class Sockets {
   void set_timer(base::Time time);
 
  private:
+  enum class Phase : uint8_t { connecting, shaking_hands, open };
   struct Socket {
-    int fd = -1;
-    bool connecting = false, awaits_writable = false;
+    net::Stream stream;
+    Phase phase = Phase::open;
+    uint32_t awaited = 0;                  // events
+    std::unique_ptr<net::TlsContext> tls;  // of the stream, and of those to further addresses
     std::vector<SocketAddress> addresses;  // that were not tried
   };
   static constexpr uint64_t wake_mark = UINT64_MAX, timer_mark = UINT64_MAX - 1;
 
   void try_next(uint32_t link, Core& core, std::string problem, base::Time now);
   void finish_connect(uint32_t link, Core& core, base::Time now);
+  void shake_hands(uint32_t link, Core& core, base::Time now);
   void read(uint32_t link, Core& core, base::Time now);
-  void watch(uint32_t link, bool is_new, bool for_write);
+  void watch(uint32_t link, uint32_t events);
 
+  const std::optional<net::TlsClient> tls_;
   int epoll_ = -1, event_ = -1, timer_ = -1;
   std::vector<Socket> sockets_;  // by link
   std::array<epoll_event, 64> events_{};

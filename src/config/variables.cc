@@ -33,7 +33,7 @@ void warn_of_near(const CommandIo& io, const OtherVariables& others,
   constexpr size_t slip_max = 2;
   if (!io.variables) return;
   // Those of commands that ask a server are no slips.
-  std::vector<std::string_view> known{"SLUICE_ADMIN_SERVER", "SLUICE_TOKEN"};
+  std::vector<std::string_view> known{"SLUICE_ADMIN_SERVER", "SLUICE_ADMIN_CA", "SLUICE_TOKEN"};
   known.insert(known.end(), others.names.begin(), others.names.end());
   Config usual;
   each_outside(table_of(usual), [&](const Entry& entry) {

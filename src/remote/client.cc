@@ -22,6 +22,7 @@
 #include "client/core.h"
 #include "client/dialect.h"
 #include "client/sockets.h"
+#include "net/tls.h"
 
 namespace sluice::calls {
 
@@ -30,6 +31,7 @@ namespace sluice::calls {
 
 struct Address {
   const Dialect* dialect = nullptr;
+  bool is_secure = false;  // TLS
   std::vector<Target> hosts;
   std::string problem;  // empty: it was read
 };
@@ -129,12 +131,20 @@ std::string read_hosts(std::string_view text, Address& address) {
   }
 }
 
+// The dialect of a scheme, or of the one that an `s` at its end makes secure.
+const Dialect* find_either(std::string_view scheme, bool& is_secure) {
+  const Dialect* const plain = find_dialect(scheme);
+  is_secure = plain == nullptr && scheme.ends_with('s');
+  return is_secure ? find_dialect(scheme.substr(0, scheme.size() - 1)) : plain;
+}
+
 // The address for messages: without the user and the token.
 std::string shown(std::string_view text) {
   const size_t at = text.rfind('@');
   if (at == text.npos) return std::string(text);
   const std::string_view scheme = text.substr(0, std::min(text.find("://"), text.size()));
-  const bool is_known = find_dialect(scheme) != nullptr;
+  bool is_secure = false;
+  const bool is_known = find_either(scheme, is_secure) != nullptr;
   return (is_known ? std::string(scheme) + "://" : "") + std::string(text.substr(at + 1));
 }
 
@@ -148,19 +158,13 @@ Address read_address(std::string_view text) {
     address.problem = "`" + whole + "` is not an address: it must begin as `resp://`";
     return address;
   }
-  address.dialect = find_dialect(text.substr(0, scheme_end));
-  const std::string_view given = text.substr(0, scheme_end);
-  if (given == "https" || given == "wss" || given == "rediss") {
-    address.problem = "`" + whole + "`: this client has no TLS; write " +
-                      std::string(given.substr(0, given.size() - 1)) +
-                      "://, and let a tunnel or a proxy on this machine encrypt";
-    return address;
-  }
+  address.dialect = find_either(text.substr(0, scheme_end), address.is_secure);
   if (address.dialect == nullptr) {
     address.problem = "`" + whole + "`: the scheme must be one of";
     for (const Dialect* dialect : all_dialects())
       for (const std::string_view scheme : dialect->schemes)
         address.problem.append(" ").append(scheme);
+    address.problem += ", with an `s` at its end for TLS";
     return address;
   }
   text.remove_prefix(scheme_end + 3);
@@ -284,6 +288,22 @@ calls::Address checked_address(std::string_view text, const client_options& opti
   return address;
 }
 
+// What the address and the options say of TLS; empty: it is plain. The files can be used.
+std::optional<net::TlsClient> checked_tls(const calls::Address& address,
+                                          const client_tls_files& files) {
+  const bool has_files = !files.ca.empty() || !files.certificate.empty() || !files.key.empty();
+  if (!address.is_secure && has_files)
+    throw std::invalid_argument("sluice::client: files for TLS go with an address of TLS, as `" +
+                                std::string(address.dialect->schemes.front()) + "s://`");
+  if (!address.is_secure) return std::nullopt;
+  if (files.certificate.empty() != files.key.empty())
+    throw std::invalid_argument("sluice::client: a certificate and its key go together");
+  net::TlsClient tls{.authority = files.ca, .certificate = files.certificate, .key = files.key};
+  if (const auto opened = net::TlsContext::open(tls); !opened)
+    throw std::invalid_argument("sluice::client: " + opened.problem().text);
+  return tls;
+}
+
 // Passes the turn on.
 class TurnEnd {
  public:
@@ -329,6 +349,7 @@ struct __attribute__((visibility("hidden"))) client::impl {
   impl(std::string_view text, client_options&& given)
       : options(checked(std::move(given))),
         address(checked_address(text, options)),
+        sockets(checked_tls(address, options.tls)),
         core(*address.dialect, address.hosts, options, monotonic_now()) {}
 
   client_options options;
@@ -355,7 +376,7 @@ struct __attribute__((visibility("hidden"))) client::impl {
   void run();
 };
 
-// Does what the core wants done. Names are looked up without the lock.
+// Does what the core wants done. Names are looked up, and files are read, without the lock.
 void client::impl::run_actions() {
   using Kind = calls::Core::Action::Kind;
   std::unique_lock lock(mutex);
@@ -371,12 +392,15 @@ void client::impl::run_actions() {
         const calls::Target& target = core.target(action.link);
         lock.unlock();
         auto addresses = calls::look_up(target);
+        auto tls = sockets.read_tls();
         lock.lock();
         if (core.phase(action.link) != calls::Link::Phase::connecting) continue;
-        if (addresses)
-          sockets.connect(action.link, *std::move(addresses), core, monotonic_now());
+        if (addresses && tls)
+          sockets.connect(action.link, *std::move(addresses), *std::move(tls), core,
+                          monotonic_now());
         else
-          core.on_failed(action.link, std::move(addresses).problem().text, monotonic_now());
+          core.on_failed(action.link, addresses ? tls.problem().text : addresses.problem().text,
+                         monotonic_now());
       }
     }
   }

@@ -6,6 +6,7 @@
 #include "admin/overrides_api.h"
 #include "base/bounds.h"
 #include "base/check.h"
+#include "protocol/policy_files.h"
 
 namespace sluice::server {
 namespace {
@@ -91,6 +92,13 @@ void AdminPlane::prepare(const Options& options, const live::Live& live, live::R
     std::string why = store.why_degraded();
     return why.empty() ? std::nullopt : std::optional(std::move(why));
   });
+  for (const auto& feed : options.feeds)
+    admin_->add_degraded_check([feed]() -> std::optional<std::string> {
+      const protocol::PolicyFeed::State its = feed->state();
+      if (its.taken_at) return std::nullopt;
+      return "it waits for the first limits from " + its.from + " for node " + its.node +
+             ", and requests that need them are errors";
+    });
   if (overrides != nullptr) admin::add_overrides(*admin_, *overrides, live);
   admin_->add({.method = "GET", .path = "/v1/log", .handler = [this](const admin::Admin::Call&) {
                  return log_control_->get();

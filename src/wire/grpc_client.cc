@@ -264,9 +264,10 @@ void GrpcClientStream::fail(std::string problem) {
 
 GrpcClientCall::GrpcClientCall(std::string_view authority, std::string_view path,
                                std::string_view message, std::chrono::milliseconds timeout,
-                               std::string_view authorization)
+                               std::string_view authorization, bool over_tls)
     : GrpcClientStream({.authority = authority,
                         .path = path,
+                        .over_tls = over_tls,
                         .timeout = timeout,
                         .metadata = with_authorization(authorization)}) {
   send(message);

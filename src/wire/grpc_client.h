@@ -102,10 +102,11 @@ class GrpcClientStream {
 // A call with one message each way.
 class GrpcClientCall : private GrpcClientStream {
  public:
-  // `timeout`: as in Request. A message has at most grpc_message_bytes_max bytes. `authorization`:
-  // the metadata of that name; empty: none.
+  // `timeout`, `over_tls`: as in Request. A message has at most grpc_message_bytes_max bytes.
+  // `authorization`: the metadata of that name; empty: none.
   GrpcClientCall(std::string_view authority, std::string_view path, std::string_view message,
-                 std::chrono::milliseconds timeout, std::string_view authorization = {});
+                 std::chrono::milliseconds timeout, std::string_view authorization = {},
+                 bool over_tls = false);
 
   using GrpcClientStream::answer;
   using GrpcClientStream::is_over;

@@ -36,7 +36,7 @@ class Started:
         self.said: list[str] = [] if said is None else said
         self.process = subprocess.Popen(
             command, cwd=folder, env={"PATH": os.environ["PATH"], **environment}, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
         self._lines: queue.Queue[str | None] = queue.Queue()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()

@@ -184,10 +184,10 @@ TEST(EnvoyManual, ShowsTheOutputOfItsCommands) {
 }
 
 // The names in the first column of each table below a heading.
-std::vector<std::set<std::string>> keys_of_tables(const std::string& heading) {
-  std::ifstream page(source_path("docs/envoy.md"));
+std::vector<std::set<std::string>> keys_of_tables(const char* file, const std::string& heading) {
+  std::ifstream page(source_path(file));
   std::vector<std::set<std::string>> tables;
-  const std::regex name("`([a-z_]+)`");
+  const std::regex name("`([a-z_.]+)`");
   bool here = false;
   for (std::string line; std::getline(page, line);) {
     if (line.starts_with("## ")) here = line == heading;
@@ -219,13 +219,31 @@ TEST(EnvoyManual, ListsEveryKeyOfAPolicy) {
   const std::string file = folder.write("sluice.yaml", "policy: [{ envoy: limits, nosuch: 1 }]\n");
   const Finished told = run({.arguments = {"check", file}});
   EXPECT_EQ(told.status, 1);
-  const auto tables = keys_of_tables("## Settings");
+  const auto tables = keys_of_tables("docs/envoy.md", "## Settings");
   ASSERT_EQ(tables.size(), 1u);
   // A policy may have the keys of other protocols as well, and docs/gateways.md has those of `xds`.
   std::set<std::string> beside = known_keys(told.err, "sluice.yaml:1:");
   for (const char* other : {"divvy", "matching", "limitd", "envoy", "xds"})
     EXPECT_EQ(beside.erase(other), 1u) << other;
   EXPECT_EQ(tables[0], beside) << told.err;
+
+  const auto of_xds = keys_of_tables("docs/gateways.md", "## The keys of `xds`");
+  ASSERT_EQ(of_xds.size(), 2u);
+  const auto known = [&](const std::string& policy) {
+    const std::string sent = folder.write("sent.yaml", "policy: [{ " + policy + " }]\n");
+    const Finished refused = run({.arguments = {"check", sent}});
+    EXPECT_EQ(refused.status, 1);
+    return known_keys(refused.err, "sent.yaml:1:");
+  };
+  std::set<std::string> keys = known("xds: { server: \"a:1\", nosuch: 1 }");
+  for (const std::string& key : known("xds: { server: \"a:1\", tls: { nosuch: 1 } }"))
+    keys.insert("tls." + key);
+  EXPECT_EQ(of_xds[0], keys);
+  // Of the keys beside a folder, those that are not about files.
+  std::set<std::string> of_both = tables[0];
+  for (const char* of_files : {"ignore_dot_files", "strict"})
+    EXPECT_EQ(of_both.erase(of_files), 1u) << of_files;
+  EXPECT_EQ(of_xds[1], of_both);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/redis/certificates.h"
 #include "tests/support/comes.h"
 #include "tests/support/divvy_server.h"
 #include "tests/support/http_client.h"
@@ -145,6 +146,7 @@ class Envoy {
     });
     return left;
   }
+  Process& process() const { return *process_; }
 
  private:
   Folder folder_;
@@ -181,6 +183,61 @@ TEST(EnvoyStarts, OnOneRedisWithAPassword) {
   EXPECT_GE(counters(second, "second"), 1u);
   EXPECT_EQ(counters(second, "year"), 0u);
   EXPECT_NE(second.client()({"CLIENT", "LIST"}).text.find("user=app"), std::string::npos);
+}
+
+// One of two servers has TLS alone, the other none; then the other way round.
+TEST(EnvoyStarts, OnTwoRedisOfWhichOneHasTls) {
+  const Folder folder;
+  const Authority authority(folder, "authority"), other(folder, "other");
+  const Authority::Files files = authority.sign("IP:127.0.0.1"), shown = authority.sign("DNS:app");
+  const uint16_t port = free_port();
+  RedisServer secured({"--tls-port", std::to_string(port), "--tls-cert-file", files.certificate,
+                       "--tls-key-file", files.key, "--tls-ca-cert-file", authority.certificate(),
+                       "--tls-auth-clients", "yes"}),
+      plain;
+  const std::string by_tls = "127.0.0.1:" + std::to_string(port);
+  Variables common{{"REDIS_PERSECOND", "true"},
+                   {"REDIS_PERSECOND_SOCKET_TYPE", "tcp"},
+                   {"REDIS_TLS_CACERT", authority.certificate()},
+                   {"REDIS_TLS_CLIENT_CERT", shown.certificate},
+                   {"REDIS_TLS_CLIENT_KEY", shown.key}};
+  const auto with = [&](const Variables& more) {
+    Variables all = common;
+    for (const auto& [name, text] : more) all[name] = text;
+    return all;
+  };
+  {
+    const Envoy envoy(with({{"REDIS_URL", by_tls},
+                            {"REDIS_TLS", "true"},
+                            {"REDIS_PERSECOND_URL", plain.address()},
+                            {"REDIS_PERSECOND_TLS", "false"}}));
+    EXPECT_EQ(envoy.ask("year"), 999);
+    EXPECT_GT(envoy.ask("second"), 999'990);
+    EXPECT_EQ(counters(secured, "year"), 1u);
+    EXPECT_EQ(counters(secured, "second"), 0u);
+    EXPECT_EQ(counters(plain, "year"), 0u);
+    EXPECT_GE(counters(plain, "second"), 1u);
+  }
+  secured.client()({"FLUSHALL"});
+  plain.client()({"FLUSHALL"});
+  {
+    const Envoy envoy(with({{"REDIS_URL", plain.address()},
+                            {"REDIS_PERSECOND_URL", by_tls},
+                            {"REDIS_PERSECOND_TLS", "true"}}));
+    EXPECT_EQ(envoy.ask("year"), 999);
+    EXPECT_GT(envoy.ask("second"), 999'990);
+    EXPECT_EQ(counters(plain, "year"), 1u);
+    EXPECT_EQ(counters(plain, "second"), 0u);
+    EXPECT_EQ(counters(secured, "year"), 0u);
+    EXPECT_GE(counters(secured, "second"), 1u);
+  }
+  // The authority is that of both, so a second server by another one is not used.
+  const Envoy envoy(with({{"REDIS_URL", plain.address()},
+                          {"REDIS_PERSECOND_URL", by_tls},
+                          {"REDIS_PERSECOND_TLS", "true"},
+                          {"REDIS_TLS_CACERT", other.certificate()}}));
+  EXPECT_TRUE(envoy.process().says("its certificate is not trusted"));
+  EXPECT_EQ(envoy.ask("year"), 998);
 }
 
 // The first Redis is behind sentinels and the second is a cluster; then the first is a cluster and

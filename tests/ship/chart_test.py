@@ -22,6 +22,7 @@ import yaml
 
 from with_helm import ROOT, HelmTest, render_chart  # which lets the next be found
 
+from certificates import Authority, Pair
 from kubelet import SECONDS_MAX, TOKEN, Object, Pod, breaches, of_kind, pod_specs, read_all, run, wait_until
 from tools.dist import __main__ as release
 
@@ -70,10 +71,17 @@ SETS: dict[str, Object] = {
         "podLabels": {"team": "edge"}, "podAnnotations": {"example/note": "1"}, "priorityClassName": "high",
         "nodeSelector": {"pool": "edge"}, "tolerations": [{"operator": "Exists"}], "affinity": {"podAntiAffinity": {}}},
 }
+TLS: Object = {
+    **EVERYTHING, "tls": {"secretName": "sluice-tls", "clients": {"secretName": "clients", "names": ["app.example", "ops.example"]}},
+    "admin": {"tls": True}, "monitoring": {"serviceMonitor": {"enabled": True}},
+    "users": [{"name": "app", "rights": ["take"], "certificate": "app.example"}],
+}
+SETS["tls"] = {**TLS, "store": "redis", "redis": {"tls": {"enabled": True, "caSecret": "redis-ca"}}}
+SETS["tls of some"] = {"tls": {"secretName": "sluice-tls", "certKey": "cert", "keyKey": "key"}, "rules": [RULE],
+                       "protocols": {"resp": {"enabled": True, "tls": False}, "envoy": {"enabled": True}}}
 SECRETS = {
     "sluice-admin": {"token": TOKEN},
     "redis-auth": {"password": "a-password-for-tests"},
-    "redis-ca": {"ca.crt": ""},
     "sluice-users": {"app": "b" * 43},
 }
 
@@ -99,6 +107,13 @@ REFUSED: dict[str, Object] = {
     "at '/memory'": {"memory": "256Mi"},
     "at '/users/0'": {"users": [{"name": "app", "rights": ["take"]}]},
     "at '/runAs'": {"runAs": 0},
+    "tls.clients: clients show certificates to listeners with TLS alone": {"tls": {"clients": {"secretName": "clients"}}},
+    "admin.tls: there is no certificate": {"admin": {"tls": True}},
+    "app is known by a certificate, and no client is asked for one": {
+        "tls": {"secretName": "sluice-tls"}, "users": [{"name": "app", "rights": ["take"], "certificate": "app.example"}]},
+    "admin: port and healthPort are both 8380": {"tls": {"secretName": "sluice-tls"}, "admin": {"tls": True, "healthPort": 8380}},
+    "admin.healthPort and http both have port 8390": {"tls": {"secretName": "sluice-tls"}, "admin": {"tls": True, "healthPort": 8390}},
+    "at '/tls/clients/verify'": {"tls": {"clients": {"verify": "perhaps"}}},
 }
 
 # How each protocol is asked for one unit.
@@ -113,7 +128,9 @@ TAKES = {
 
 
 class ChartTest(HelmTest):
-    secrets = SECRETS
+    def setUp(self) -> None:
+        super().setUp()
+        self.secrets = {**SECRETS, "redis-ca": {"ca.crt": Authority(self.new_folder(), "redis").certificate.read_text()}}
 
     def rendered(self, values: Object, version: str = VERSIONS[-1], *options: str, chart: Path = CHART) -> list[Object]:
         done = render_chart.template(chart, values, f"{version}.0", *options)
@@ -205,6 +222,8 @@ class Rendered(ChartTest):
     def test_sluice_check_accepts_each_configuration(self) -> None:
         for name, values in SETS.items():
             with self.subTest(name):
+                if "tls" in values:
+                    continue  # it needs certificates: Secured
                 pod = self.rendered_pod(values)
                 done = run("check", pod.command()[-1], **pod.environment())
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
@@ -402,6 +421,78 @@ class Served(ChartTest):
         wait_until(lambda: '"quota": 9' in run("rules", "--json", **pod.environment()).stdout, "the new limit")
         self.assertIn("8 left", pod.ask("divvy", "method=GET").stdout)
 
+
+class Secured(ChartTest):
+    """TLS by Secrets, as cert-manager makes them."""
+
+    test_seconds_max = 300
+
+    def setUp(self) -> None:
+        super().setUp()
+        folder = self.new_folder()
+        self.authority, self.clients = Authority(folder, "servers"), Authority(folder, "clients")
+        self.certificate = self.authority.sign("DNS:localhost", "DNS:sluice")
+        self.ca = ["--ca", str(self.authority.certificate)]
+        self.secrets |= {"sluice-tls": self.secret(self.certificate), "clients": {"ca.crt": self.clients.certificate.read_text()}}
+
+    def secret(self, pair: Pair) -> dict[str, str]:
+        certificate, key = pair.texts
+        return {"tls.crt": certificate, "tls.key": key, "cert": certificate, "key": key,
+                "ca.crt": self.authority.certificate.read_text()}
+
+    def ask(self, pod: Pod, protocol: str, *files: str) -> subprocess.CompletedProcess[str]:
+        scheme = {"http": "https", "envoy": "https", "droplet": "wss"}.get(protocol, protocol + "s")
+        port = pod.addresses[protocol].rpartition(":")[2]
+        return run("ask", protocol, "--timeout", "20000", "--server", f"{scheme}://localhost:{port}", *files, *TAKES[protocol])
+
+    def shown(self, name: str) -> list[str]:
+        pair = self.clients.sign(f"DNS:{name}")
+        return ["--cert", str(pair.certificate), "--cert-key", str(pair.key)]
+
+    def test_sluice_check_accepts_each_configuration(self) -> None:
+        for name in ("tls", "tls of some"):
+            with self.subTest(name):
+                pod = self.rendered_pod(SETS[name])
+                done = run("check", pod.command()[-1], **pod.environment())
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_clients_show_certificates_and_probes_need_none(self) -> None:
+        objects = self.rendered(TLS)
+        pod = self.pod(objects).start()
+        self.assertEqual(pod.addresses.keys(), {*PROTOCOLS, "admin", "health"})
+        app, other = self.shown("app.example"), self.shown("other.example")
+        for protocol in PROTOCOLS:
+            with self.subTest(protocol):
+                done = self.ask(pod, protocol, *self.ca, *app)
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                for files in (self.ca, [*self.ca, *other]):
+                    self.assertEqual(self.ask(pod, protocol, *files).returncode, 3)
+                self.assertEqual(pod.ask(protocol, *TAKES[protocol]).returncode, 3)  # in plain text
+        for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+            asked = pod.spec["containers"][0][probe]["httpGet"]
+            with urllib.request.urlopen(f"http://{pod.addresses[asked['port']]}{asked['path']}", timeout=SECONDS_MAX) as answer:
+                self.assertEqual(answer.status, 200)
+        for command in (["health"], ["status"], ["counters"]):  # by the pod's own environment
+            done = run(*command, **pod.environment())
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        [monitor] = of_kind(objects, "ServiceMonitor")
+        [endpoint] = monitor["spec"]["endpoints"]
+        self.assertEqual((endpoint["scheme"], endpoint["tlsConfig"]["serverName"]), ("https", "localhost"))
+        [test] = of_kind(objects, "Pod")
+        words = [pod.addresses["health"] if word == "sluice-headless:8370" else word for word in test["spec"]["containers"][0]["args"]]
+        done = run(*words)
+        self.assertEqual((done.returncode, words != test["spec"]["containers"][0]["args"]), (0, True), done.stderr)
+
+    def test_a_renewed_secret_is_used_without_a_restart(self) -> None:
+        pod = self.rendered_pod(SETS["tls of some"]).start()
+        self.assertEqual(self.ask(pod, "http", *self.ca).returncode, 0)
+        self.assertEqual(pod.ask("resp", *TAKES["resp"]).returncode, 0)  # which is plain
+        self.authority = Authority(self.new_folder(), "later")
+        pod.exchange("sluice-tls", self.secret(self.authority.sign("DNS:localhost")))
+        later = ["--ca", str(self.authority.certificate)]
+        wait_until(lambda: self.ask(pod, "http", *later).returncode == 0, "the new certificate")
+        self.assertEqual(self.ask(pod, "envoy", *later).returncode, 0)
+        self.assertEqual(self.ask(pod, "http", *self.ca).returncode, 3)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ constexpr uint16_t port = 7007;
 
 // Sends `take KEY`. Returns the server's line, with its end.
 base::Result<std::string> ask_server(const cli::AskTarget& target, const std::string& key) {
+  if (target.tls) return base::Problem{"the toy has no TLS"};
   auto socket = calls::Socket::connect(target.address.host, target.address.port, target.timeout);
   if (!socket) return std::move(socket).problem();
   if (!socket->send("take " + key + "\n")) return base::Problem{calls::sent_too_late};
@@ -30,7 +31,7 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
   cli::add_ask_options(arguments, options);
   if (const auto status = arguments.parse(words, io)) return *status;
   if (arguments.positional().size() != 1) return arguments.misused("one KEY is required", io);
-  const auto target = cli::target_of(options, port);
+  const auto target = cli::target_of(options, port, {"toy"});
   if (!target) return arguments.misused(target.problem().text, io);
   auto reply = ask_server(*target, arguments.positional().front());
   if (!reply) return cli::report_undecided(reply.problem().text, options.json, io);

@@ -66,7 +66,7 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
     cli::report_undecided(line.problem().text, options.json, io);
     return config::exit_usage;
   }
-  const auto target = cli::target_of(options, description.port);
+  const auto target = cli::target_of(options, description.port, {"divvy"});
   if (!target) return arguments.misused(target.problem().text, io);
 
   client_request request;

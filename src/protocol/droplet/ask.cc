@@ -141,7 +141,7 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
   }
   if (query && (has_limits || count || request.reset_first))
     return arguments.misused("a query has no limits, no --count and no --reset", io);
-  const auto target = cli::target_of(options, description.port);
+  const auto target = cli::target_of(options, description.port, {"ws"});
   if (!target) return arguments.misused(target.problem().text, io);
 
   if (query) request.verb = client_verb::peek;

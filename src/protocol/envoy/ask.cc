@@ -264,17 +264,17 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
   AskedRequest asked;
   const std::string problem = make_request(std::move(domain), groups, of_hits, asked);
   if (!problem.empty()) return arguments.misused(problem, io);
-  const auto target = cli::target_of(options, description.port);
+  const auto target = cli::target_of(options, description.port, {"http", "grpc"});
   if (!target) return arguments.misused(target.problem().text, io);
 
   if (const base::Done read = cli::read_token(user, io); !read)
     return arguments.misused(read.problem().text, io);
 
-  const auto& [address, timeout] = *target;
-  const auto answer = ServiceClient(address.host, address.port, timeout,
-                                    access::authorization_of(user.name, user.token))
+  const auto answer = ServiceClient(target->address.host, target->address.port, target->timeout,
+                                    access::authorization_of(user.name, user.token), target->tls)
                           .ask(asked.request);
-  if (!answer) return cli::report_undecided(answer.problem().text, options.json, io);
+  if (!answer)
+    return cli::report_undecided(cli::with_hint(answer.problem().text, *target), options.json, io);
   const RateLimitResponse& response = (*answer)->response;
   const bool is_known =
       response.overall_code == Code::ok || response.overall_code == Code::over_limit;

@@ -38,21 +38,32 @@ base::Done run_call(wire::GrpcClientCall& call, calls::Socket& socket) {
 }  // namespace
 
 ServiceClient::ServiceClient(std::string host, uint16_t port, std::chrono::milliseconds timeout,
-                             std::string authorization)
+                             std::string authorization, std::optional<net::TlsClient> tls)
     : host_(std::move(host)),
       port_(port),
       timeout_(timeout),
-      authorization_(std::move(authorization)) {}
+      authorization_(std::move(authorization)),
+      tls_(std::move(tls)) {}
 
 base::Result<std::unique_ptr<const ServiceAnswer>> ServiceClient::ask(
     const RateLimitRequest& request) const {
   base::Buffer message;
   append_request(request, message);
   if (message.size() > message_bytes_max) return base::Problem{"the request is larger than 4 MiB"};
-  auto socket = calls::Socket::connect(host_, port_, timeout_);
+  std::unique_ptr<net::TlsContext> tls;
+  if (tls_) {
+    net::TlsClient with_http2 = *tls_;
+    with_http2.only_http2 = true;
+    auto opened = net::TlsContext::open(with_http2);
+    if (!opened) return std::move(opened).problem();
+    tls = *std::move(opened);
+  }
+  auto socket = calls::Socket::connect(host_, port_, timeout_, {.tls = tls.get(), .name = host_});
   if (!socket) return std::move(socket).problem();
+  if (tls != nullptr && socket->alpn() != "h2")
+    return base::Problem{"the server does not offer HTTP/2 over TLS (ALPN), as gRPC needs"};
   wire::GrpcClientCall call(authority_of(host_, port_), should_rate_limit, message.view(), timeout_,
-                            authorization_);
+                            authorization_, tls != nullptr);
   if (base::Done done = run_call(call, *socket); !done) return std::move(done).problem();
   const wire::GrpcAnswer& answer = call.answer();
   if (answer.status != 0)

@@ -6,9 +6,11 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/result.h"
+#include "net/tls.h"
 #include "protocol/envoy/client_messages.h"
 
 namespace sluice::envoy {
@@ -23,9 +25,9 @@ class ServiceClient {
  public:
   // Connects only when it is called. `timeout` bounds each call, except the lookup of the host's
   // name by the system's resolver; it is sent to the server as well.
-  // `authorization`: sent as the metadata of that name; empty: none.
+  // `authorization`: sent as the metadata of that name; empty: none. `tls`: empty: plain text.
   ServiceClient(std::string host, uint16_t port, std::chrono::milliseconds timeout,
-                std::string authorization = {});
+                std::string authorization = {}, std::optional<net::TlsClient> tls = {});
 
   // The answer is not null.
   base::Result<std::unique_ptr<const ServiceAnswer>> ask(const RateLimitRequest& request) const;
@@ -35,6 +37,7 @@ class ServiceClient {
   const uint16_t port_;
   const std::chrono::milliseconds timeout_;
   const std::string authorization_;
+  const std::optional<net::TlsClient> tls_;
 };
 
 }  // namespace sluice::envoy

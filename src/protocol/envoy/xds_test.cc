@@ -14,10 +14,13 @@
 #include <algorithm>
 #include <chrono>
 #include <deque>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <regex>
+#include <set>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -33,6 +36,7 @@
 #include "protocol/protocol.h"
 #include "request/space.h"
 #include "testing/loopback_listener.h"
+#include "tests/support/paths.h"
 #include "tests/support/patience.h"
 #include "wire/grpc_server.h"
 
@@ -509,6 +513,23 @@ TEST(XdsFeed, MetricsTellWhatItsStateTells) {
         "sluice_xds_version_info" + server + ",version=\"v\\\"7\"} 1",
         std::string("sluice_xds_taken_timestamp_seconds")})
     EXPECT_NE(text.find(line), std::string::npos) << line << "\nnot in\n" << text;
+  // The page names each family with its type, and no other.
+  std::set<std::string> families, of_page;
+  const std::regex type("# TYPE (\\w+) (\\w+)"), row("\\| (`sluice_.*`) \\| (gauge|counter)\\b.*"),
+      name("`(\\w+)`");
+  std::istringstream lines(text);
+  std::smatch found;
+  for (std::string line; std::getline(lines, line);)
+    if (std::regex_match(line, found, type)) families.insert(found.str(1) + " " + found.str(2));
+  std::ifstream file(tests::source_path("docs/gateways.md"));
+  for (std::string line; std::getline(file, line);) {
+    if (!std::regex_match(line, found, row)) continue;
+    const std::string names = found[1], kind = found[2];
+    for (std::sregex_iterator at(names.begin(), names.end(), name), end; at != end; ++at)
+      of_page.insert(at->str(1) + " " + kind);
+  }
+  EXPECT_EQ(families, of_page);
+  EXPECT_EQ(families.size(), 5u);
 }
 
 }  // namespace

@@ -246,7 +246,7 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
         "behind `http` comes take, charge, peek, put, reset, wait, explain or health", io);
   asked.verb = asked.entries.front();
   asked.entries.erase(asked.entries.begin());
-  auto target = cli::target_of(options, description.port);
+  auto target = cli::target_of(options, description.port, {"http"});
   if (!target) return arguments.misused(target.problem().text, io);
   if (const base::Done read = cli::read_token(user, io); !read)
     return arguments.misused(read.problem().text, io);

@@ -227,7 +227,7 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
   if (const auto status = arguments.parse(words, io)) return *status;
   const auto question = read_question(arguments.positional());
   if (!question) return arguments.misused(question.problem().text, io);
-  const auto target = cli::target_of(options, description.port);
+  const auto target = cli::target_of(options, description.port, {"limitd"});
   if (!target) return arguments.misused(target.problem().text, io);
 
   cli::AskedServer server("limitd", *target);

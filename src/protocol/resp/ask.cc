@@ -86,7 +86,7 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
         "behind `resp` comes take, charge, peek, put, reset, explain, info, wait or mtake, or a "
         "command of Redis' protocol",
         io);
-  const auto target = cli::target_of(options, description.port);
+  const auto target = cli::target_of(options, description.port, {"resp", "redis"});
   if (!target) return arguments.misused(target.problem().text, io);
 
   if (const base::Done read = cli::read_token(user, io); !read)

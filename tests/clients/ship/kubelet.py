@@ -125,22 +125,31 @@ class Pod:
         folder.mkdir(parents=True, exist_ok=True)
         if "configMap" in volume:
             self.configure(self._configs[volume["configMap"]["name"]], folder)
-        for source in volume.get("projected", {}).get("sources", []):
-            secret = source["secret"]
-            for item in secret["items"]:
-                (folder / item["path"]).write_text(self._secrets[secret["name"]][item["key"]], encoding="utf-8")
+        if "projected" in volume:
+            secrets = [source["secret"] for source in volume["projected"]["sources"]]
+            lay_out(folder, {item["path"]: self._secrets[secret["name"]][item["key"]]
+                             for secret in secrets for item in secret["items"]})
 
     def configure(self, files: dict[str, str], folder: Path | None = None) -> None:
         """As after a change of the ConfigMap."""
         lay_out(folder or self._folders["/etc/sluice"], {name: self.here(text) for name, text in files.items()})
+
+    def exchange(self, name: str, secret: dict[str, str]) -> None:
+        """As after a change of a Secret."""
+        self._secrets[name] = secret
+        for mount in self._container["volumeMounts"]:
+            if "projected" in self._volumes[mount["name"]]:
+                self._fill(self._folders[mount["mountPath"]], self._volumes[mount["name"]])
 
     def command(self) -> list[str]:
         return [self.here(word) for word in self._container["args"]]
 
     def environment(self) -> dict[str, str]:
         """An address of the container's loopback becomes the one at which this pod listens, once it does."""
-        own = {f"127.0.0.1:{port['containerPort']}": self.addresses[port["name"]]
-               for port in self._container["ports"] if port["name"] in self.addresses and "containerPort" in port}
+        there = {port["containerPort"]: self.addresses[port["name"]]
+                 for port in self._container["ports"] if port["name"] in self.addresses and "containerPort" in port}
+        own = {f"127.0.0.1:{port}": address for port, address in there.items()}
+        own |= {f"https://localhost:{port}": "https://localhost:" + address.rpartition(":")[2] for port, address in there.items()}
         return {one["name"]: own.get(one["value"]) or self.here(one["value"]) for one in self._container["env"]}
 
     def start(self) -> Pod:

@@ -68,14 +68,19 @@ class AdminTest(TlsTest):
         status, printed, _ = self.run_sluice("reset", "native:mails:a:queue", *self.trusting,
                                              SLUICE_ADMIN_SERVER=f"https://{where}")
         self.assertEqual(status, 0, printed)
-        self.assertEqual(self.run_sluice("health", "--admin", f"https://{where}",
-                                         SSL_CERT_FILE=str(self.authority.certificate))[0], 0)
+        for variable in ("SSL_CERT_FILE", "SLUICE_ADMIN_CA"):
+            self.assertEqual(self.run_sluice("health", "--admin", f"https://{where}",
+                                             **{variable: str(self.authority.certificate)})[0], 0)
+        self.assertEqual(self.run_sluice("status", "--admin", f"https://{where}",
+                                         SLUICE_ADMIN_CA=str(self.authority.certificate))[0], 0)
+        self.assert_told(self.run_sluice("status", "--admin", f"https://{where}", "--ca", str(self.other.certificate),
+                                         SLUICE_ADMIN_CA=str(self.authority.certificate)), "not trusted")
 
     def test_without_the_authority_the_message_names_it(self) -> None:
         where = self.listen()
         for more in ((), ("--ca", str(self.other.certificate))):
             for words in (["status"], ["top"], ["config"]):
-                self.assert_told(self.run_sluice(*words, "--admin", f"https://{where}", *more), "not trusted", "by one")
+                self.assert_told(self.run_sluice(*words, "--admin", f"https://{where}", *more), "not trusted", "by one", "--ca FILE")
 
     def test_a_certificate_of_another_name_or_time(self) -> None:
         where = self.listen(self.authority.sign("DNS:elsewhere.example"))
@@ -117,7 +122,7 @@ class AdminTest(TlsTest):
         self.assert_told(self.run_sluice("status", "--admin", f"https://{where}", "--ca", "/nowhere/ca.crt"), "/nowhere/ca.crt")
         status, _, told = self.run_sluice(*asks, "--cert", str(mixed.certificate))
         self.assertEqual(status, 2)
-        self.assertIn("--cert and --key go together", told)
+        self.assertIn("--cert and its key go together", told)
 
     def test_the_token_is_wanted_beside_a_certificate(self) -> None:
         """Also of a certificate that a user has, with the right `admin`."""

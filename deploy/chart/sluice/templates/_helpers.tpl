@@ -48,7 +48,24 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- fail (printf "redis.settings: `%s` is made of other values of the chart, and passwords of Secrets" .) -}}
 {{- end -}}
 {{- end -}}
+{{- if and (not $v.tls.secretName) $v.tls.clients.secretName -}}
+{{- fail "tls.clients: clients show certificates to listeners with TLS alone; set tls.secretName" -}}
+{{- end -}}
+{{- if and (not $v.tls.secretName) $v.admin.tls -}}
+{{- fail "admin.tls: there is no certificate; set tls.secretName" -}}
+{{- end -}}
+{{- range $v.users -}}
+{{- if and .certificate (not $v.tls.clients.secretName) -}}
+{{- fail (printf "users: %s is known by a certificate, and no client is asked for one; set tls.clients.secretName" .name) -}}
+{{- end -}}
+{{- end -}}
 {{- $ports := dict (toString (int $v.admin.port)) "admin" -}}
+{{- if $v.admin.tls -}}
+{{- if eq (int $v.admin.port) (int $v.admin.healthPort) -}}
+{{- fail (printf "admin: port and healthPort are both %d" (int $v.admin.port)) -}}
+{{- end -}}
+{{- $_ := set $ports (toString (int $v.admin.healthPort)) "admin.healthPort" -}}
+{{- end -}}
 {{- range $name, $protocol := $v.protocols -}}
 {{- if $protocol.enabled -}}
 {{- $port := toString (int $protocol.port) -}}
@@ -61,7 +78,7 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- end -}}
 {{- end -}}
 {{- end -}}
-{{- if eq (len $ports) 1 -}}
+{{- if eq (len $ports) (ternary 2 1 $v.admin.tls) -}}
 {{- fail "protocols: none is enabled" -}}
 {{- end -}}
 {{- range $v.policy -}}
@@ -81,6 +98,12 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- end -}}
 {{- end -}}
 
+{{- /* Whether the listener of a protocol has TLS; empty: it has none. */ -}}
+{{- define "sluice.hasTls" -}}
+{{- $own := index .root.Values.protocols .name -}}
+{{- if and .root.Values.tls.secretName $own.tls -}}yes{{- end -}}
+{{- end -}}
+
 {{- /* Seconds; none where no other pod serves meanwhile. */ -}}
 {{- define "sluice.drain" -}}
 {{ eq .Values.store "disk" | ternary 0 (int .Values.drainSeconds) }}
@@ -91,10 +114,34 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 listen: # [::] is IPv4 as well, and on a node without IPv6 IPv4 alone
   {{- range $name, $protocol := .Values.protocols }}
   {{- if $protocol.enabled }}
+  {{- if include "sluice.hasTls" (dict "root" $ "name" $name) }}
+  - protocol: {{ $name }}
+    address: "[::]:{{ $protocol.port }}"
+    tls:
+      certificate: /run/secrets/sluice/tls.crt
+      key: /run/secrets/sluice/tls.key
+      {{- with $.Values.tls.clients }}
+      {{- if .secretName }}
+      client_ca: /run/secrets/sluice/clients.crt
+      client: {{ .verify }}
+      {{- with .names }}
+      names: {{ toJson . }}
+      {{- end }}
+      {{- end }}
+      {{- end }}
+  {{- else }}
   - { protocol: {{ $name }}, address: "[::]:{{ $protocol.port }}" }
   {{- end }}
   {{- end }}
+  {{- end }}
+  {{- if .Values.admin.tls }}
+  - protocol: admin
+    address: "[::]:{{ .Values.admin.port }}"
+    tls: { certificate: /run/secrets/sluice/tls.crt, key: /run/secrets/sluice/tls.key }
+  - { protocol: health, address: "[::]:{{ .Values.admin.healthPort }}" }
+  {{- else }}
   - { protocol: admin, address: "[::]:{{ .Values.admin.port }}" }
+  {{- end }}
 workers: {{ .Values.workers }}
 drain: {{ include "sluice.drain" . }}s
 store:
@@ -118,6 +165,9 @@ store:
     {{- end }}
     {{- if .Values.redis.tls.enabled }}
     tls: true
+    {{- if .Values.redis.tls.caSecret }}
+    tls_ca: /run/secrets/sluice/redis-ca.crt
+    {{- end }}
     {{- end }}
     {{- with .Values.redis.settings }}
     {{- toYaml . | nindent 4 }}
@@ -145,6 +195,8 @@ users:
     rights: {{ toJson .rights }}
     {{- if .sha256 }}
     sha256: {{ .sha256 }}
+    {{- else if .certificate }}
+    certificate: {{ toJson .certificate }}
     {{- else }}
     token_file: /run/secrets/sluice/user-{{ .name }}
     {{- end }}
@@ -158,7 +210,11 @@ users:
 - name: {{ $name }}
   port: {{ $protocol.port }}
   targetPort: {{ $name }}
+  {{- if include "sluice.hasTls" (dict "root" $ "name" $name) }}
+  appProtocol: {{ eq $name "http" | ternary "https" "tls" }}
+  {{- else }}
   appProtocol: {{ get (dict "envoy" "grpc" "http" "http" "droplet" "http") $name | default "tcp" }}
+  {{- end }}
 {{- end }}
 {{- end }}
 {{- end -}}
@@ -216,14 +272,16 @@ spec:
       args: [serve, --config, /etc/sluice/sluice.yaml]
       env:
         # Where commands in the pod find the server.
+        {{- if .Values.admin.tls }}
+        - { name: SLUICE_ADMIN_SERVER, value: "https://localhost:{{ .Values.admin.port }}" }
+        - { name: SLUICE_ADMIN_CA, value: /run/secrets/sluice/ca.crt }
+        {{- else }}
         - { name: SLUICE_ADMIN_SERVER, value: "127.0.0.1:{{ .Values.admin.port }}" }
+        {{- end }}
         - { name: SLUICE_ADMIN_TOKEN_FILE, value: /run/secrets/sluice/admin-token }
         {{- if eq .Values.store "redis" }}
         {{- if .Values.redis.existingSecret }}
         - { name: SLUICE_REDIS_PASSWORD_FILE, value: /run/secrets/sluice/redis-password }
-        {{- end }}
-        {{- if and .Values.redis.tls.enabled .Values.redis.tls.caSecret }}
-        - { name: SSL_CERT_FILE, value: /run/secrets/sluice/redis-ca.crt }
         {{- end }}
         {{- end }}
       ports:
@@ -233,19 +291,22 @@ spec:
         {{- end }}
         {{- end }}
         - { name: admin, containerPort: {{ .Values.admin.port }} }
+        {{- if .Values.admin.tls }}
+        - { name: health, containerPort: {{ .Values.admin.healthPort }} }
+        {{- end }}
       # A store of many counters is read before the server listens.
       startupProbe:
-        httpGet: { path: /health/live, port: admin }
+        httpGet: { path: /health/live, port: {{ ternary "health" "admin" .Values.admin.tls }} }
         periodSeconds: 1
         timeoutSeconds: 2
         failureThreshold: 300
       livenessProbe:
-        httpGet: { path: /health/live, port: admin }
+        httpGet: { path: /health/live, port: {{ ternary "health" "admin" .Values.admin.tls }} }
         periodSeconds: 10
         timeoutSeconds: 5
         failureThreshold: 3
       readinessProbe:
-        httpGet: { path: /health/ready, port: admin }
+        httpGet: { path: /health/ready, port: {{ ternary "health" "admin" .Values.admin.tls }} }
         periodSeconds: 5
         timeoutSeconds: 2
         failureThreshold: 2
@@ -272,6 +333,23 @@ spec:
           - secret:
               name: {{ include "sluice.adminSecret" . }}
               items: [{ key: {{ .Values.admin.tokenKey }}, path: admin-token }]
+          {{- with .Values.tls }}
+          {{- if .secretName }}
+          - secret:
+              name: {{ .secretName }}
+              items:
+                - { key: {{ .certKey }}, path: tls.crt }
+                - { key: {{ .keyKey }}, path: tls.key }
+                {{- if $.Values.admin.tls }}
+                - { key: {{ .caKey }}, path: ca.crt }
+                {{- end }}
+          {{- end }}
+          {{- if .clients.secretName }}
+          - secret:
+              name: {{ .clients.secretName }}
+              items: [{ key: {{ .clients.caKey }}, path: clients.crt }]
+          {{- end }}
+          {{- end }}
           {{- if eq .Values.store "redis" }}
           {{- with .Values.redis.existingSecret }}
           - secret:

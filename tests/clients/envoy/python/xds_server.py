@@ -77,6 +77,12 @@ class XdsServer(Server):
                               capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
         return json.loads(done.stdout)
 
+    def words_of_status(self) -> tuple[int, str]:
+        """Its exit status and what it prints."""
+        done = subprocess.run([BINARY, "status", "--admin", str(self.folder / "admin")], stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
+        return done.returncode, done.stdout
+
     def generation(self) -> int:
         return self.status()["policy"]["generation"]  # type: ignore[index]
 

@@ -541,6 +541,26 @@ class BeforeTheFirstLimits(AdsTest):
         self.refuse("later")
         self.assertEqual(self.told(server), (200, SERVING))
 
+    def test_status_says_for_whom_it_waits(self) -> None:
+        for forced in ("false", "true"):
+            with self.subTest(forced):
+                ads = self.ads = Ads()
+                self.addCleanup(ads.stop)
+                server = self.sluice(ads.address, FORCE_START_WITHOUT_INITIAL_CONFIG=forced)
+                ads.await_request()
+                waits = f"it waits for the first limits from {ads.address} for node {NODE}"
+                for _ in range(2):
+                    told = server.status()
+                    self.assertEqual((told["ready"], told["degraded"]), (True, True))
+                    self.assertIn(waits, " ".join(told["reasons"]))
+                    self.assertEqual(server.words_of_status()[0], 1)
+                    self.assertRegex(server.words_of_status()[1], f"(?s): degraded\n.*{re.escape(waits)}")
+                    self.refuse()
+                self.tell("1")  # no limits are limits too
+                self.assertEqual((server.status()["degraded"], server.status()["reasons"]), (False, []))
+                status, text = server.words_of_status()
+                self.assertEqual((status, "waits for" in text), (0, False), text)
+
     def test_it_is_healthy_at_once_if_forced(self) -> None:
         server = self.sluice(self.ads.address)
         self.ads.await_request()

@@ -10,36 +10,24 @@ import http.client
 import http.server
 import json
 import os
-import queue
 import re
 import shutil
-import signal
 import socket
-import subprocess
+import sys
 import tempfile
 import threading
-import time
-import unittest
 import urllib.request
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).resolve().parents[4]
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+
+from started import BINARY, ROOT, SECONDS_MAX, LimitedTest, Started, wait_until  # noqa: E402, F401  (for the tests as well)
+
 EXAMPLES = ROOT / "examples"
-BINARY = os.environ.get("SLUICE_BINARY") or str(ROOT / "build/release/sluice")
-LISTENING = re.compile(r"^sluice: (http|admin) listening on 127\.0\.0\.1:(\d+)$")
-SECONDS_MAX = 60  # for one test, and for everything that it waits for
+LISTENING = r"^sluice: (http|admin) listening on 127\.0\.0\.1:(\d+)$"
 STARTS_MAX = 5  # how often a proxy is started while other processes take its port
-
-
-def wait_until(holds: Callable[[], bool], what: str) -> None:
-    """Waits until it holds."""
-    end = time.monotonic() + SECONDS_MAX
-    while not holds():
-        if time.monotonic() > end:
-            raise TimeoutError(f"{what}: not within {SECONDS_MAX} s")
-        time.sleep(0.01)
 
 
 def replaced(text: str, *edits: tuple[str, str]) -> str:
@@ -56,44 +44,18 @@ def free_port() -> int:
         return server.getsockname()[1]
 
 
-class Process:
-    """A program whose lines are read as they arrive."""
+class Process(Started):
+    """A program in a folder, which is its home. Proxies lie in /usr/sbin."""
 
     def __init__(self, command: list[str], folder: Path, **more: str) -> None:
         """`more`: variables of its environment."""
-        # The tester's own environment must not change what is served.
-        environment = {"PATH": f"{os.environ['PATH']}:/usr/sbin", "HOME": str(folder), **more}
-        self.said: list[str] = []
-        self.lines: queue.Queue[str | None] = queue.Queue()
-        self.popen = subprocess.Popen(command, cwd=folder, env=environment, stdin=subprocess.DEVNULL,
-                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def _read(self) -> None:
-        for line in self.popen.stdout or ():
-            self.said.append(line.rstrip("\n"))
-            self.lines.put(self.said[-1])
-        self.lines.put(None)
+        super().__init__(command, str(folder), **{"PATH": f"{os.environ['PATH']}:/usr/sbin", "HOME": str(folder), **more})
 
     def has_ended(self) -> bool:
-        return self.popen.poll() is not None
+        return self.process.poll() is not None
 
     def has_said(self, text: str) -> bool:
         return any(text in line for line in self.said)
-
-    def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
-        """Asks it to end and waits for it; returns its status."""
-        if not self.has_ended():
-            self.popen.send_signal(how)
-        try:
-            return self.popen.wait(SECONDS_MAX)
-        finally:
-            self.popen.kill()
-            self.popen.wait()
-            self._reader.join(SECONDS_MAX)
-            if self.popen.stdout:
-                self.popen.stdout.close()
 
 
 class Sluice:
@@ -111,11 +73,8 @@ class Sluice:
         self.process = Process([BINARY, "serve", "--config", str(path), "--admin", "127.0.0.1:0"], self._folder)
         ports: dict[str, int] = {}
         while len(ports) < 2:
-            line = self.process.lines.get(timeout=SECONDS_MAX)
-            if line is None:
-                raise RuntimeError("sluice ended at once: " + "\n".join(self.process.said))
-            if found := LISTENING.match(line):
-                ports[found[1]] = int(found[2])
+            found = self.process.await_line(LISTENING)
+            ports[found[1]] = int(found[2])
         self.port, self.admin_port = ports["http"], ports["admin"]
         return self
 
@@ -378,7 +337,7 @@ class World(NamedTuple):
     application: Application
 
 
-class PartsTest(unittest.TestCase):
+class PartsTest(LimitedTest):
     """A test with a limit of its time, and with parts that end with it."""
 
     name: str  # of the folder in examples/
@@ -388,12 +347,7 @@ class PartsTest(unittest.TestCase):
     def setUp(self) -> None:
         if not shutil.which(self.command[0], path=f"{os.environ['PATH']}:/usr/sbin"):
             self.skipTest(f"there is no {self.command[0]}")
-        signal.signal(signal.SIGALRM, self._late)
-        signal.alarm(SECONDS_MAX)
-        self.addCleanup(signal.alarm, 0)
-
-    def _late(self, *_: object) -> None:
-        raise TimeoutError(f"took more than {SECONDS_MAX} s")
+        super().setUp()
 
     def start(self, edits: Iterable[tuple[str, str]] = (), rules: str | None = None,
               sluice_edits: Iterable[tuple[str, str]] = (), patient: bool = True, application_port: int | None = None,

@@ -78,10 +78,7 @@ class SpellingsTest(PartsTest):
             command = ["./limited"]
         process = Process(command, folder, PORT="0", SLUICE_URL="http://127.0.0.1:1", PYTHONUNBUFFERED="1")
         self.addCleanup(process.stop)
-        while line := process.lines.get(timeout=SECONDS_MAX):
-            if found := re.search(r"http://127\.0\.0\.1:(\d+)", line):
-                return int(found[1])
-        raise RuntimeError(f"{framework} ended at once: " + "\n".join(process.said))
+        return int(process.await_line(r"http://127\.0\.0\.1:(\d+)")[1])
 
     def passing(self, proxy: str, application_port: int | None, path: str, edits: tuple[tuple[str, str], ...] = (),
                 profile: tuple[tuple[str, str], ...] = ()) -> set[str]:
