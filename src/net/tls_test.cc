@@ -188,6 +188,13 @@ TEST(ListenerTls, AtTheStartEachFileThatCannotBeUsedIsNamed) {
   wrong.key = folder.put("b.key", other.key());
   EXPECT_EQ(problem_of(wrong),
             "the key " + wrong.key + " is not that of the certificate " + settings.certificate);
+  // OpenSSL itself takes a key of another kind, beside the certificate.
+  const SelfSigned rsa("DNS:localhost", SelfSigned::Kind::rsa);
+  wrong.key = folder.put("rsa.key", rsa.key());
+  EXPECT_EQ(problem_of(wrong),
+            "the key " + wrong.key + " is not that of the certificate " + settings.certificate);
+  EXPECT_EQ(problem_of({.certificate = folder.put("rsa.crt", rsa.certificate()), .key = wrong.key}),
+            "none");
   // It must not ask a terminal for the passphrase.
   wrong.key = folder.put("c.key", own.key("word"));
   EXPECT_NE(problem_of(wrong).find(wrong.key + " cannot be used"), std::string::npos);
