@@ -382,6 +382,7 @@ uint64_t ListenerTls::digest_of_files() const {
 ListenerTls::Look ListenerTls::look() {
   const uint64_t digest = digest_of_files();
   if (digest == digest_) {
+    doubtful_ = 0;
     const std::lock_guard lock(mutex_);
     problem_.clear();  // the files are again as they were
     return Look::same;
@@ -397,6 +398,7 @@ ListenerTls::Look ListenerTls::look() {
     return Look::refused;
   }
   digest_ = digest;
+  doubtful_ = 0;
   const std::lock_guard lock(mutex_);
   context_ = *std::move(context);
   problem_.clear();

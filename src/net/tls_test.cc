@@ -140,6 +140,13 @@ TEST(ListenerTls, APairThatIsHalfWrittenIsNoFault) {
   EXPECT_EQ(world.tls->problem(), "");
   world.folder.put("tls.key", second.key());
   EXPECT_EQ(world.tls->look(), Look::exchanged);
+  // Nor when the same half lies there another time.
+  world.folder.put("tls.crt", first.certificate());
+  world.folder.put("tls.key", first.key());
+  EXPECT_EQ(world.tls->look(), Look::exchanged);
+  world.folder.put("tls.crt", second.certificate());
+  EXPECT_EQ(world.tls->look(), Look::same);
+  EXPECT_EQ(world.tls->problem(), "");
 }
 
 TEST(ListenerTls, FilesThatCannotBeUsedAreRefusedOnceAndTheOldPairStays) {
