@@ -469,6 +469,14 @@ def exchanges() -> Tally:
     return count_unittest(*run(command, 1200, folder, listen=True))
 
 
+def updates() -> Tally:
+    """How soon 10,000 descriptors by xDS are live, and what they cost the workers; for `scripts/bench`, as it asserts times."""
+    build("release", "sluice")
+    folder = CLIENTS / "envoy/python"
+    python = make_environment((folder / "xds_speed-grpcio-1.85.requirements.txt").resolve())
+    return count_unittest(*run(["env", "SLUICE_TIMED=1", str(python), "xds_speed_test.py", "--verbose"], 300, folder, listen=True))
+
+
 def gateway() -> Tally:
     """Envoy Gateway itself, built from its module, with sluice in the place of its rate limit service; skipped where there can
     be no network namespaces."""
@@ -522,6 +530,7 @@ SUITES: dict[str, Callable[[], Tally]] = {
     "crash": crash,
     "scenarios": scenarios,
     "exchanges": exchanges,
+    "updates": updates,
     "gateway": gateway,
     "upgrade": upgrade,
     "valkey": valkey,

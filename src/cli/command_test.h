@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "cli/commands.h"
+#include "testing/environment_of.h"
 
 namespace sluice::cli {
 
@@ -31,12 +32,7 @@ class CommandTest : public testing::Test {
   // Runs a command. Returns its exit status; its output is in `out` and `err`.
   int command(const Words& words) {
     std::ostringstream out_stream, err_stream;
-    config::CommandIo io{out_stream, err_stream, false, false,
-                         [this](const char* name) -> std::optional<std::string> {
-                           const auto at = variables.find(name);
-                           if (at == variables.end()) return std::nullopt;
-                           return at->second;
-                         }};
+    config::CommandIo io{out_stream, err_stream, false, false, tests::environment_of(variables)};
     const int status = run(words, io);
     out = out_stream.str();
     err = err_stream.str();

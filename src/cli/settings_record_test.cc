@@ -19,6 +19,7 @@
 #include "config/config.h"
 #include "config/operations.h"
 #include "config/policy_source.h"
+#include "testing/environment_of.h"
 #include "tests/support/paths.h"
 
 namespace sluice::cli {
@@ -66,16 +67,7 @@ class SettingsRecord : public CommandTest {
     variables.clear();
     if (its.contains("variables"))
       variables = its["variables"].get<std::map<std::string, std::string>>();
-    return {to,
-            problems,
-            false,
-            false,
-            [this](const char* name) -> std::optional<std::string> {
-              const auto at = variables.find(name);
-              if (at == variables.end()) return std::nullopt;
-              return at->second;
-            },
-            [this] {
+    return {to, problems, false, false, tests::environment_of(variables), [this] {
               return std::vector<std::pair<std::string, std::string>>(variables.begin(),
                                                                       variables.end());
             }};

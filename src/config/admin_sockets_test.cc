@@ -18,6 +18,7 @@
 
 #include "config/operations.h"
 #include "config/printed_test.h"
+#include "testing/environment_of.h"
 
 namespace sluice::config::admin_sockets_test {
 namespace {
@@ -25,11 +26,7 @@ namespace {
 struct World {
   std::map<std::string, std::string> variables;
   std::ostringstream out, err;
-  CommandIo io{out, err, false, false, [this](const char* name) -> std::optional<std::string> {
-                 const auto at = variables.find(name);
-                 if (at == variables.end()) return std::nullopt;
-                 return at->second;
-               }};
+  CommandIo io{out, err, false, false, tests::environment_of(variables)};
 };
 
 using Paths = std::vector<std::string>;

@@ -13,6 +13,7 @@
 #include "config/address.h"
 #include "config/operations.h"
 #include "protocol/protocol.h"
+#include "testing/environment_of.h"
 
 namespace sluice::config::config_test {
 namespace {
@@ -44,11 +45,7 @@ std::string option_of(const Config& config) {
 struct World {
   std::map<std::string, std::string> variables;
   std::ostringstream out, err;
-  CommandIo io{out, err, false, false, [this](const char* name) -> std::optional<std::string> {
-                 const auto at = variables.find(name);
-                 if (at == variables.end()) return std::nullopt;
-                 return at->second;
-               }};
+  CommandIo io{out, err, false, false, tests::environment_of(variables)};
 };
 
 constexpr const char* good = R"(# all that there is

@@ -19,6 +19,7 @@
 #include "config/printed_test.h"
 #include "config/read_file.h"
 #include "protocol/protocol.h"
+#include "testing/environment_of.h"
 
 namespace sluice::config::operations_test {
 namespace {
@@ -26,11 +27,7 @@ namespace {
 struct World {
   std::map<std::string, std::string> variables;
   std::ostringstream out, err;
-  CommandIo io{out, err, false, false, [this](const char* name) -> std::optional<std::string> {
-                 const auto at = variables.find(name);
-                 if (at == variables.end()) return std::nullopt;
-                 return at->second;
-               }};
+  CommandIo io{out, err, false, false, tests::environment_of(variables)};
 };
 
 TEST(Operations, PrintsTheTokenFileSoThatItReadsBack) {

@@ -12,6 +12,7 @@
 #include "config/config.h"
 #include "config/settings.h"
 #include "protocol/protocol.h"
+#include "testing/environment_of.h"
 
 namespace sluice::config::reach_settings_test {
 namespace {
@@ -19,11 +20,7 @@ namespace {
 struct World {
   std::map<std::string, std::string> variables;
   std::ostringstream out, err;
-  CommandIo io{out, err, false, false, [this](const char* name) -> std::optional<std::string> {
-                 const auto at = variables.find(name);
-                 if (at == variables.end()) return std::nullopt;
-                 return at->second;
-               }};
+  CommandIo io{out, err, false, false, tests::environment_of(variables)};
 };
 
 std::string problems(std::string_view text, Config& config) {

@@ -10,6 +10,7 @@
 
 #include "config/config.h"
 #include "config/settings.h"
+#include "testing/environment_of.h"
 
 namespace sluice::config::redis_settings_test {
 namespace {
@@ -32,12 +33,7 @@ struct World {
 
   std::string apply() {
     std::ostringstream out, err;
-    const CommandIo io{out, err, false, false,
-                       [this](const char* name) -> std::optional<std::string> {
-                         const auto at = variables.find(name);
-                         if (at == variables.end()) return std::nullopt;
-                         return at->second;
-                       }};
+    const CommandIo io{out, err, false, false, tests::environment_of(variables)};
     base::Diagnostics diagnostics;
     read_config("policy: [{ divvy: a.ini }]\n" +
                     (file.empty() ? "" : "store: { redis: { " + file + " } }\n"),

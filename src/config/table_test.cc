@@ -15,6 +15,7 @@
 
 #include "config/config.h"
 #include "config/variables.h"
+#include "testing/environment_of.h"
 #include "tests/support/paths.h"
 
 namespace sluice::config::table_test {
@@ -25,16 +26,7 @@ using Variables = std::map<std::string, std::string>;
 // What a start says about the variables.
 std::vector<std::string> said_of(const Variables& variables, const OtherVariables& others = {}) {
   std::ostringstream out, err;
-  const CommandIo io{out,
-                     err,
-                     false,
-                     false,
-                     [&](const char* name) -> std::optional<std::string> {
-                       const auto at = variables.find(name);
-                       if (at == variables.end()) return std::nullopt;
-                       return at->second;
-                     },
-                     [&] {
+  const CommandIo io{out, err, false, false, tests::environment_of(variables), [&] {
                        return std::vector<std::pair<std::string, std::string>>(variables.begin(),
                                                                                variables.end());
                      }};

@@ -112,10 +112,14 @@ std::optional<std::string> use_pair(SSL_CTX* context, const std::string& certifi
     return "the certificate " + certificate + " cannot be used: " + reason();
   // A key behind a passphrase is refused, where OpenSSL would ask the terminal.
   SSL_CTX_set_default_passwd_cb(context, [](char*, int, int, void*) { return 0; });
-  if (SSL_CTX_use_PrivateKey_file(context, key.c_str(), SSL_FILETYPE_PEM) == 1) return std::nullopt;
-  const unsigned long code = ERR_peek_last_error();
-  if (ERR_GET_LIB(code) != ERR_LIB_X509 || ERR_GET_REASON(code) != X509_R_KEY_VALUES_MISMATCH)
-    return "the key " + key + " cannot be used: " + reason();
+  if (SSL_CTX_use_PrivateKey_file(context, key.c_str(), SSL_FILETYPE_PEM) == 1) {
+    // A key of another kind than the certificate's has taken a place beside it.
+    if (SSL_CTX_check_private_key(context) == 1) return std::nullopt;
+  } else {
+    const unsigned long code = ERR_peek_last_error();
+    if (ERR_GET_LIB(code) != ERR_LIB_X509 || ERR_GET_REASON(code) != X509_R_KEY_VALUES_MISMATCH)
+      return "the key " + key + " cannot be used: " + reason();
+  }
   ERR_clear_error();
   return "the key " + key + " is not that of the certificate " + certificate;
 }
@@ -378,6 +382,7 @@ uint64_t ListenerTls::digest_of_files() const {
 ListenerTls::Look ListenerTls::look() {
   const uint64_t digest = digest_of_files();
   if (digest == digest_) {
+    doubtful_ = 0;
     const std::lock_guard lock(mutex_);
     problem_.clear();  // the files are again as they were
     return Look::same;
@@ -393,6 +398,7 @@ ListenerTls::Look ListenerTls::look() {
     return Look::refused;
   }
   digest_ = digest;
+  doubtful_ = 0;
   const std::lock_guard lock(mutex_);
   context_ = *std::move(context);
   problem_.clear();

@@ -140,6 +140,13 @@ TEST(ListenerTls, APairThatIsHalfWrittenIsNoFault) {
   EXPECT_EQ(world.tls->problem(), "");
   world.folder.put("tls.key", second.key());
   EXPECT_EQ(world.tls->look(), Look::exchanged);
+  // Nor when the same half lies there another time.
+  world.folder.put("tls.crt", first.certificate());
+  world.folder.put("tls.key", first.key());
+  EXPECT_EQ(world.tls->look(), Look::exchanged);
+  world.folder.put("tls.crt", second.certificate());
+  EXPECT_EQ(world.tls->look(), Look::same);
+  EXPECT_EQ(world.tls->problem(), "");
 }
 
 TEST(ListenerTls, FilesThatCannotBeUsedAreRefusedOnceAndTheOldPairStays) {
@@ -188,6 +195,13 @@ TEST(ListenerTls, AtTheStartEachFileThatCannotBeUsedIsNamed) {
   wrong.key = folder.put("b.key", other.key());
   EXPECT_EQ(problem_of(wrong),
             "the key " + wrong.key + " is not that of the certificate " + settings.certificate);
+  // OpenSSL itself takes a key of another kind, beside the certificate.
+  const SelfSigned rsa("DNS:localhost", SelfSigned::Kind::rsa);
+  wrong.key = folder.put("rsa.key", rsa.key());
+  EXPECT_EQ(problem_of(wrong),
+            "the key " + wrong.key + " is not that of the certificate " + settings.certificate);
+  EXPECT_EQ(problem_of({.certificate = folder.put("rsa.crt", rsa.certificate()), .key = wrong.key}),
+            "none");
   // It must not ask a terminal for the passphrase.
   wrong.key = folder.put("c.key", own.key("word"));
   EXPECT_NE(problem_of(wrong).find(wrong.key + " cannot be used"), std::string::npos);

@@ -30,23 +30,12 @@ constexpr size_t linger_bytes_max = 1 << 20;
 // input waits as well, so that short requests come first.
 constexpr size_t short_input_bytes = 1024;
 
-// The same number for sockets of one IPv4 address, or of one IPv6 network of 64 bits, which one
-// client may have to itself. Never 0.
 uint64_t client_of(int fd) {
   sockaddr_storage address{};
   socklen_t size = sizeof address;
-  if (::getpeername(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) return 1;
-  std::string_view its;
-  if (address.ss_family == AF_INET) {
-    const auto& ipv4 = reinterpret_cast<const sockaddr_in&>(address);
-    its = {reinterpret_cast<const char*>(&ipv4.sin_addr), sizeof ipv4.sin_addr};
-  } else if (address.ss_family == AF_INET6) {
-    const auto& ipv6 = reinterpret_cast<const sockaddr_in6&>(address).sin6_addr;
-    const char* const bytes = reinterpret_cast<const char*>(&ipv6);
-    its =
-        IN6_IS_ADDR_V4MAPPED(&ipv6) ? std::string_view(bytes + 12, 4) : std::string_view(bytes, 8);
-  }
-  return base::digest(its) | 1;
+  return ::getpeername(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0
+             ? client_number(address)
+             : 1;
 }
 
 const request::WorkerState* shared_of(Worker& worker, protocol::Protocol protocol) {
@@ -62,6 +51,20 @@ std::unique_ptr<request::Session> make_session(Worker& worker, const Accepted& a
 }
 
 }  // namespace
+
+uint64_t client_number(const sockaddr_storage& address) {
+  std::string_view its;
+  if (address.ss_family == AF_INET) {
+    const auto& ipv4 = reinterpret_cast<const sockaddr_in&>(address);
+    its = {reinterpret_cast<const char*>(&ipv4.sin_addr), sizeof ipv4.sin_addr};
+  } else if (address.ss_family == AF_INET6) {
+    const auto& ipv6 = reinterpret_cast<const sockaddr_in6&>(address).sin6_addr;
+    const char* const bytes = reinterpret_cast<const char*>(&ipv6);
+    its =
+        IN6_IS_ADDR_V4MAPPED(&ipv6) ? std::string_view(bytes + 12, 4) : std::string_view(bytes, 8);
+  }
+  return base::digest(its) | 1;
+}
 
 Connection::Connection(Worker& worker, int fd, const Accepted& accepted)
     : worker_(worker),

@@ -3,6 +3,8 @@
 // nothing else; a larger one is lent by the worker while a request does not fit into it.
 #pragma once
 
+#include <sys/socket.h>
+
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
@@ -37,13 +39,17 @@ using Timer = boost::asio::basic_waitable_timer<std::chrono::steady_clock,
                                                 boost::asio::wait_traits<std::chrono::steady_clock>,
                                                 boost::asio::io_context::executor_type>;
 
-// A handshake of TLS that is under way: in its worker's list of them, by age.
 class Connection;
+// A handshake of TLS that is under way: in its worker's list of them, by age.
 struct Handshake {
   Handshake(Connection& its, uint64_t its_client) : member(its), client(its_client) {}
   AgeList<Connection>::Member member;
-  const uint64_t client;  // of whom: the same for connections from one address
+  const uint64_t client;  // of `client_number`
 };
+
+// The same number for the addresses that one client may have to itself: one of IPv4, mapped or not,
+// or a network of IPv6 of 64 bits. Never 0.
+uint64_t client_number(const sockaddr_storage& address);
 
 class Connection final : public engine::ReplySink,
                          public net::Poller::SocketOwner,

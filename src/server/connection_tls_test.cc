@@ -1,6 +1,8 @@
 // Connections with TLS: a worker serves them over socket pairs.
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <linux/sockios.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -165,6 +167,29 @@ TEST(TlsConnection, TheOldestOfTooManyHandshakesGivesWay) {
   for (size_t i = 0; i <= more; ++i) EXPECT_TRUE(has_ended(half_open[i])) << i;
   for (size_t i = more + 1; i < all; ++i) EXPECT_FALSE(has_ended(half_open[i])) << i;
   EXPECT_EQ(w.worker->connections(), all - more);
+}
+
+uint64_t number_of(const std::string& address) {
+  sockaddr_storage its{};
+  auto& ipv6 = reinterpret_cast<sockaddr_in6&>(its);
+  auto& ipv4 = reinterpret_cast<sockaddr_in&>(its);
+  if (::inet_pton(AF_INET6, address.c_str(), &ipv6.sin6_addr) == 1)
+    its.ss_family = AF_INET6;
+  else if (::inet_pton(AF_INET, address.c_str(), &ipv4.sin_addr) == 1)
+    its.ss_family = AF_INET;
+  else
+    ADD_FAILURE() << address;
+  ipv4.sin_port = static_cast<in_port_t>(address.size());
+  return client_number(its);
+}
+
+// Whoever has an IPv6 network of 64 bits could use another address for each handshake.
+TEST(TlsConnection, TheAddressesOfOneIpv6NetworkAreOneClient) {
+  EXPECT_EQ(number_of("2001:db8:1:2::1"), number_of("2001:db8:1:2:ffff:ffff:ffff:ffff"));
+  EXPECT_NE(number_of("2001:db8:1:2::1"), number_of("2001:db8:1:3::1"));
+  EXPECT_EQ(number_of("192.0.2.1"), number_of("::ffff:192.0.2.1"));
+  EXPECT_NE(number_of("192.0.2.1"), number_of("192.0.2.2"));
+  EXPECT_NE(number_of("::ffff:192.0.2.1"), number_of("::ffff:192.0.2.2"));
 }
 
 // Bytes that were decrypted already raise no event: the connection must read on by itself.

@@ -9,6 +9,7 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -20,7 +21,10 @@ namespace sluice::tests {
 // A key, and a certificate that is its own authority, for names as in `DNS:localhost,URI:...`.
 class SelfSigned {
  public:
-  explicit SelfSigned(const char* its_names = "DNS:localhost") {
+  enum class Kind { ec, rsa };
+  explicit SelfSigned(const char* its_names = "DNS:localhost", Kind kind = Kind::ec)
+      : key_(kind == Kind::ec ? EVP_PKEY_Q_keygen(nullptr, nullptr, "EC", "P-256")
+                              : EVP_PKEY_Q_keygen(nullptr, nullptr, "RSA", size_t{2048})) {
     SLUICE_CHECK(key_ != nullptr && x509_ != nullptr && X509_set_version(x509_, 2) == 1);
     X509_gmtime_adj(X509_getm_notBefore(x509_), -3600);
     X509_gmtime_adj(X509_getm_notAfter(x509_), 86'400);
@@ -84,7 +88,7 @@ class SelfSigned {
     return text;
   }
 
-  EVP_PKEY* const key_ = EVP_PKEY_Q_keygen(nullptr, nullptr, "EC", "P-256");
+  EVP_PKEY* const key_;
   X509* const x509_ = X509_new();
 };
 

@@ -11,6 +11,7 @@
 #include "protocol/divvy/commands.h"
 #include "protocol/divvy/settings.h"
 #include "server/options.h"
+#include "testing/environment_of.h"
 
 namespace sluice::divvy::environment_test {
 namespace {
@@ -43,12 +44,7 @@ struct Read {
 
 Read read(const Variables& variables) {
   std::ostringstream out, err;
-  const config::CommandIo io{out, err, false, false,
-                             [&](const char* name) -> std::optional<std::string> {
-                               const auto at = variables.find(name);
-                               if (at == variables.end()) return std::nullopt;
-                               return at->second;
-                             }};
+  const config::CommandIo io{out, err, false, false, tests::environment_of(variables)};
   config::Config config;
   config.listen = {{{number_of(description), {"::", description.port}}}};
   base::Diagnostics diagnostics;

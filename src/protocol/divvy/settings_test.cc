@@ -10,6 +10,7 @@
 #include "config/settings.h"
 #include "protocol/divvy/commands.h"
 #include "protocol/divvy/environment.h"
+#include "testing/environment_of.h"
 
 namespace sluice::divvy {
 namespace {
@@ -21,12 +22,7 @@ DivvySettings& settings_in(config::Config& config) {
 struct World {
   std::map<std::string, std::string> variables;
   std::ostringstream out, err;
-  config::CommandIo io{out, err, false, false,
-                       [this](const char* name) -> std::optional<std::string> {
-                         const auto at = variables.find(name);
-                         if (at == variables.end()) return std::nullopt;
-                         return at->second;
-                       }};
+  config::CommandIo io{out, err, false, false, tests::environment_of(variables)};
 
   // Reads the variables into `config`; returns what is wrong with them, "" if nothing.
   std::string divvy(config::Config& config) {

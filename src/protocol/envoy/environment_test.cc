@@ -15,6 +15,7 @@
 #include "config/settings.h"
 #include "protocol/envoy/commands.h"
 #include "protocol/protocol.h"
+#include "testing/environment_of.h"
 
 namespace sluice::envoy::environment_test {
 namespace {
@@ -31,12 +32,7 @@ struct World {
     const protocol::Protocol self = *protocol::find("envoy");
     variables.try_emplace("USE_STATSD", "false");
     std::ostringstream out, err;
-    const config::CommandIo io{out, err, false, false,
-                               [this](const char* name) -> std::optional<std::string> {
-                                 const auto at = variables.find(name);
-                                 if (at == variables.end()) return std::nullopt;
-                                 return at->second;
-                               }};
+    const config::CommandIo io{out, err, false, false, tests::environment_of(variables)};
     config.listen = {{{self, {"0.0.0.0", 8081}}, ""}, {{self, {"0.0.0.0", 8080}}, ""}};
     base::Diagnostics diagnostics;
     apply_service_environment(io, config, diagnostics);

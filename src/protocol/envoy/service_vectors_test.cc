@@ -18,6 +18,7 @@
 #include "protocol/envoy/recorded_test.h"
 #include "protocol/envoy/service_world_test.h"
 #include "protocol/envoy/window.h"
+#include "testing/environment_of.h"
 #include "wire/gzip.h"
 
 namespace sluice::envoy::service_vectors_test {
@@ -60,10 +61,7 @@ class Player {
     for (const char* port : {"STATSD_PORT", "PROMETHEUS_ADDR"}) env.erase(port);
     std::ostringstream nowhere;
     const config::CommandIo io{
-        .out = nowhere, .err = nowhere, .environment = [&](const char* name) {
-          const auto at = env.find(name);
-          return at == env.end() ? std::nullopt : std::optional(at->second);
-        }};
+        .out = nowhere, .err = nowhere, .environment = tests::environment_of(env)};
     config::Config settings;
     settings.listen = {{{self(), {"0.0.0.0", 0}}}, {{self(), {"0.0.0.0", 0}}}};
     base::Diagnostics diagnostics;

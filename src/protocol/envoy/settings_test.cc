@@ -22,6 +22,7 @@
 #include "protocol/protocol.h"
 #include "request/space.h"
 #include "server/options.h"
+#include "testing/environment_of.h"
 
 namespace sluice::envoy::settings_test {
 namespace {
@@ -174,12 +175,7 @@ TEST(EnvoyMetricsSettings, ReportInvalidSettings) {
 struct World {
   std::map<std::string, std::string> variables;
   std::ostringstream out, err;
-  config::CommandIo io{out, err, false, false,
-                       [this](const char* name) -> std::optional<std::string> {
-                         const auto at = variables.find(name);
-                         if (at == variables.end()) return std::nullopt;
-                         return at->second;
-                       }};
+  config::CommandIo io{out, err, false, false, tests::environment_of(variables)};
   config::Config config;
 
   // Reads the variables into `config`; returns what is wrong with them, "" if nothing.

@@ -22,6 +22,7 @@
 #include "protocol/envoy/environment.h"
 #include "protocol/envoy/words.h"
 #include "protocol/protocol.h"
+#include "testing/environment_of.h"
 #include "tests/support/paths.h"
 
 namespace sluice::envoy::variables_test {
@@ -76,12 +77,7 @@ struct Read {
 Read read(Texts variables) {
   variables.try_emplace("USE_STATSD", "false");
   std::ostringstream out, err;
-  const config::CommandIo io{out, err, false, false,
-                             [&](const char* name) -> std::optional<std::string> {
-                               const auto at = variables.find(name);
-                               if (at == variables.end()) return std::nullopt;
-                               return at->second;
-                             }};
+  const config::CommandIo io{out, err, false, false, tests::environment_of(variables)};
   Read its;
   const protocol::Protocol self = number_of(description);
   its.config.listen = {{{self, {"0.0.0.0", 8081}}, ""}, {{self, {"0.0.0.0", 8080}}, ""}};

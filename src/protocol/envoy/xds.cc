@@ -24,6 +24,7 @@
 #include "config/table.h"
 #include "net/resolver.h"
 #include "protocol/envoy/limits_message.h"
+#include "protocol/envoy/xds_log.h"
 #include "wire/grpc_client.h"
 #include "wire/http_field.h"
 
@@ -60,9 +61,6 @@ using config::setting;
 constexpr size_t resources_max = limits_files_max;
 constexpr milliseconds connect_timeout{20'000}, send_timeout{10'000};
 constexpr milliseconds look_up_step{100}, look_up_max{30'000};
-constexpr seconds silence{15};
-constexpr seconds told_again_after{60};
-constexpr size_t told_refusals_max = 16;  // texts; of more, one that comes again is told again
 
 // The limits that have arrived, as the texts of files are.
 class XdsTexts final : public protocol::PolicyTexts {
@@ -224,7 +222,7 @@ class XdsFeed final : public protocol::PolicyFeed {
 
   void start(Apply apply, std::shared_ptr<spdlog::logger> log) override {
     apply_ = std::move(apply);
-    log_ = std::move(log);
+    log_.emplace(settings_.server, settings_.node, std::move(log));
     wake_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     thread_ = std::thread([this] { run(); });
   }
@@ -264,10 +262,10 @@ class XdsFeed final : public protocol::PolicyFeed {
  private:
   void run() {
     while (!stopping_) {
-      worked_ = has_heard_ = false;
+      worked_ = false;
       const std::string problem = serve_stream();
       if (stopping_) return;
-      tell_down(problem);
+      note_down(problem);
       if (worked_) backoff_.begin_anew();
       rest(backoff_.next(chance_(random_)));
     }
@@ -339,7 +337,7 @@ class XdsFeed final : public protocol::PolicyFeed {
   std::string serve(calls::Socket& socket, wire::GrpcClientStream& stream) {
     base::Buffer out;
     std::string in, problem;
-    auto silent_from = steady_clock::now() + silence;
+    log_->begun(steady_clock::now());
     for (bool is_first = true;;) {
       out.clear();
       stream.write(out);
@@ -347,10 +345,10 @@ class XdsFeed final : public protocol::PolicyFeed {
       if (!out.empty() && !socket.send(out.view())) return calls::sent_too_late;
       if (stream.is_over()) return end_of(stream);
       const auto due = session_.due();
-      const bool is_silent = !has_heard_ && !is_silent_;
+      const auto silent_at = log_->silent_at();
       auto until = steady_clock::now() + seconds(3600);
       if (due) until = std::min(until, *due);
-      if (is_silent) until = std::min(until, silent_from);
+      if (silent_at) until = std::min(until, *silent_at);
       in.clear();
       switch (socket.receive(in, until, problem)) {
         case calls::Socket::Got::bytes:
@@ -358,7 +356,7 @@ class XdsFeed final : public protocol::PolicyFeed {
         case calls::Socket::Got::late:
           if (session_.due() && steady_clock::now() >= *session_.due())
             stream.send(session_.take_due());
-          if (is_silent && steady_clock::now() >= silent_from) tell_silence();
+          if (silent_at && steady_clock::now() >= *silent_at) log_->silent(has_limits());
           continue;
         case calls::Socket::Got::woken:
           return "the server stops";
@@ -399,10 +397,11 @@ class XdsFeed final : public protocol::PolicyFeed {
     if (stopping_) return "the server stops";
     using Outcome = AdsSession::Outcome;
     if (outcome == Outcome::nonsense) return "it sent something that is no DiscoveryResponse";
+    const bool is_taken = outcome == Outcome::taken || outcome == Outcome::again;
     {
       const std::lock_guard lock(mutex_);
       state_.version = session_.version();
-      if (outcome == Outcome::taken || outcome == Outcome::again) {
+      if (is_taken) {
         ++state_.taken;
         state_.taken_at = system_clock::now();
       } else {
@@ -411,19 +410,12 @@ class XdsFeed final : public protocol::PolicyFeed {
         state_.refusal = session_.refusal();
       }
     }
-    has_heard_ = true;
-    is_silent_ = false;
-    if (outcome == Outcome::taken || outcome == Outcome::again) {
-      if (std::exchange(is_down_, false))
-        log_->info("xDS: {} sends limits again", settings_.server);
+    if (is_taken) {
       worked_ = true;
-      told_refusals_.clear();
+      log_->taken(session_.version(), outcome == Outcome::taken);
     } else {
-      tell_refusal();
+      log_->refused(session_.refusal(), has_limits(), steady_clock::now());
     }
-    if (outcome == Outcome::taken)
-      log_->info("xDS: took the limits of version `{}` from {}",
-                 base::printable(session_.version()), settings_.server);
     if (!answer.empty()) stream.send(answer);
     return {};
   }
@@ -465,42 +457,18 @@ class XdsFeed final : public protocol::PolicyFeed {
     return Refusal{*problem, false};
   }
 
-  void tell_down(const std::string& problem) {
+  void note_down(const std::string& problem) {
     {
       const std::lock_guard lock(mutex_);
       state_.is_connected = false;
       state_.problem = problem;
     }
-    // The first reason, whatever the next tries end with.
-    const auto now = steady_clock::now();
-    if (std::exchange(is_down_, true) && now - told_down_at_ < told_again_after) return;
-    told_down_at_ = now;
-    log_->warn("xDS: no stream of limits from {}: {}; {}", settings_.server, problem, what_stays());
+    log_->down(problem, has_limits(), steady_clock::now());
   }
 
-  // Once for each text, and once a minute, even if a control plane sends two by turns.
-  void tell_refusal() {
-    const auto now = steady_clock::now();
-    std::erase_if(told_refusals_,
-                  [now](const auto& its) { return now - its.second >= told_again_after; });
-    for (const auto& [text, at] : told_refusals_)
-      if (text == session_.refusal()) return;
-    if (told_refusals_.size() == told_refusals_max) told_refusals_.erase(told_refusals_.begin());
-    told_refusals_.emplace_back(session_.refusal(), now);
-    log_->error("xDS: limits of {} refused: {}; {}", settings_.server,
-                base::printable(session_.refusal()), what_stays());
-  }
-
-  void tell_silence() {
-    is_silent_ = true;
-    log_->warn("xDS: no limits from {} for node {} yet; {}", settings_.server,
-               base::printable(settings_.node), what_stays());
-  }
-
-  std::string what_stays() const {
+  bool has_limits() const {
     const std::lock_guard lock(arrived_->mutex);
-    return arrived_->in_force != nullptr ? "those that were taken before stay"
-                                         : "requests are refused until there are some";
+    return arrived_->in_force != nullptr;
   }
 
   const XdsSettings settings_;
@@ -508,17 +476,12 @@ class XdsFeed final : public protocol::PolicyFeed {
   AdsSession session_;
   AdsBackoff backoff_;
   Apply apply_;
-  std::shared_ptr<spdlog::logger> log_;
+  std::optional<XdsLog> log_;  // of `start`
   int wake_ = -1;
   std::atomic<bool> stopping_{false};
   std::minstd_rand random_{std::random_device{}()};
   std::uniform_real_distribution<double> chance_{0, 1};
-  bool has_heard_ = false;  // the stream has brought a response
-  bool worked_ = false;     // it has brought one that was taken
-  bool is_down_ = false;    // that was told
-  bool is_silent_ = false;  // the same
-  std::vector<std::pair<std::string, steady_clock::time_point>> told_refusals_;  // oldest first
-  steady_clock::time_point told_down_at_{};
+  bool worked_ = false;       // the stream has brought a response that was taken
   mutable std::mutex mutex_;  // of the state
   State state_;
   std::thread thread_;

@@ -35,7 +35,9 @@
 #include "protocol/envoy/rules.h"
 #include "protocol/protocol.h"
 #include "request/space.h"
+#include "testing/environment_of.h"
 #include "testing/loopback_listener.h"
+#include "tests/support/comes.h"
 #include "tests/support/paths.h"
 #include "tests/support/patience.h"
 #include "wire/grpc_server.h"
@@ -88,12 +90,7 @@ struct Read {
 Read of_environment(Texts variables) {
   variables.try_emplace("CONFIG_TYPE", "GRPC_XDS_SOTW");
   std::ostringstream out, err;
-  const config::CommandIo io{out, err, false, false,
-                             [&](const char* name) -> std::optional<std::string> {
-                               const auto at = variables.find(name);
-                               if (at == variables.end()) return std::nullopt;
-                               return at->second;
-                             }};
+  const config::CommandIo io{out, err, false, false, tests::environment_of(variables)};
   Read read;
   base::Diagnostics told;
   read.policy = xds_of_environment(io, told);
@@ -292,16 +289,13 @@ class ControlPlane {
   }
   // The requests so far, once there are that many.
   std::vector<DiscoveryRequest> requests(size_t count) {
-    const auto deadline = tests::soon();
-    while (std::chrono::steady_clock::now() < deadline) {
-      {
-        const std::lock_guard lock(mutex_);
-        if (requests_.size() >= count) return requests_;
-      }
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    ADD_FAILURE() << "no request " << count;
-    return std::vector<DiscoveryRequest>(count);
+    const bool came = tests::comes([&] {
+      const std::lock_guard lock(mutex_);
+      return requests_.size() >= count;
+    });
+    EXPECT_TRUE(came) << "no request " << count;
+    const std::lock_guard lock(mutex_);
+    return came ? requests_ : std::vector<DiscoveryRequest>(count);
   }
 
  private:
@@ -379,14 +373,6 @@ struct World {
     for (const policy::Rule& rule : live->rules(&dialect))
       return static_cast<const FoundRule&>(*rule.data).rules->set().rlconfig();
     return "nothing";
-  }
-  template <class Done>
-  bool until(Done&& done) const {
-    for (const auto deadline = tests::soon(); std::chrono::steady_clock::now() < deadline;) {
-      if (done()) return true;
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    return false;
   }
   std::string said() {
     log->flush();
@@ -478,7 +464,7 @@ TEST(XdsFeed, StopsWhateverItWaitsFor) {
   {
     World nobody("127.0.0.1:1");
     nobody.start();
-    ASSERT_TRUE(nobody.until([&] { return !nobody.feed->state().problem.empty(); }));
+    ASSERT_TRUE(tests::comes([&] { return !nobody.feed->state().problem.empty(); }));
     EXPECT_NE(nobody.feed->state().problem.find("Connection refused"), std::string::npos);
     EXPECT_TRUE(stops_soon(nobody));
   }
@@ -493,7 +479,7 @@ TEST(XdsFeed, StopsWhateverItWaitsFor) {
   }
   World missing("unix:/nosuch/socket");
   missing.start();
-  ASSERT_TRUE(missing.until([&] { return !missing.feed->state().problem.empty(); }));
+  ASSERT_TRUE(tests::comes([&] { return !missing.feed->state().problem.empty(); }));
 }
 
 TEST(XdsFeed, MetricsTellWhatItsStateTells) {
@@ -502,7 +488,7 @@ TEST(XdsFeed, MetricsTellWhatItsStateTells) {
   world.start();
   plane.send(response("v\"7", {limits("a", 5)}));
   plane.requests(2);
-  ASSERT_TRUE(world.until([&] { return world.feed->state().taken == 1; }));
+  ASSERT_TRUE(tests::comes([&] { return world.feed->state().taken == 1; }));
   metrics::Page page;
   world.feed->collect(page);
   const std::string text = page.text();

@@ -3,9 +3,7 @@ plane that gives it limits by xDS. SLUICE_EXCHANGES: how many exchanges under lo
 
 from __future__ import annotations
 
-import itertools
 import os
-import shutil
 import socket
 import ssl
 import tempfile
@@ -23,7 +21,7 @@ from certificates import RSA, Authority, Pair, pem
 from messages import OK
 from sluice_server import SECONDS_MAX, Server, wait_until
 from xds_messages import limit_of
-from xds_server import Caller, XdsServer, XdsTest, refused_start, write_over
+from xds_server import Caller, Secret, XdsServer, XdsTest, refused_start, write_over
 
 LIMITS = "domain: a\ndescriptors:\n  - {{ key: k, rate_limit: {{ unit: year, requests_per_unit: {} }} }}\n"
 NAME = "sluice.test"
@@ -82,30 +80,6 @@ def shake(port: int, version: ssl.TLSVersion | None = None, protocols: list[str]
 
 def der(pair: Pair) -> bytes:
     return ssl.PEM_cert_to_DER_cert(pem(pair.texts[0]))
-
-
-class Secret:
-    """A folder with tls.crt, tls.key and ca.crt, as Kubernetes mounts one: the names are links through `..data`."""
-
-    def __init__(self, folder: Path, pair: Pair, authority: str = "") -> None:
-        self._folder, self._numbers = folder, itertools.count(1)
-        self.certificate, self.key, self.authority = (folder / name for name in ("tls.crt", "tls.key", "ca.crt"))
-        self.swap(*pair.texts, authority)
-        for path in (self.certificate, self.key, self.authority):
-            path.symlink_to(Path("..data") / path.name)
-
-    def swap(self, certificate: str, key: str, authority: str = "") -> None:
-        link = self._folder / "..data"
-        old = os.readlink(link) if link.is_symlink() else None
-        new = self._folder / f"..{next(self._numbers)}"
-        new.mkdir()
-        for name, text in (("tls.crt", certificate), ("tls.key", key), ("ca.crt", authority)):
-            (new / name).write_text(text)
-        made = self._folder / "..data_tmp"
-        made.symlink_to(new.name)
-        made.replace(link)
-        if old:
-            shutil.rmtree(self._folder / old)
 
 
 class TlsTest(XdsTest):

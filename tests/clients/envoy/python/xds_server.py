@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
+import shutil
 import subprocess
 import urllib.error
 import urllib.request
@@ -13,6 +15,7 @@ from pathlib import Path
 import grpc
 
 from ads import free_port
+from certificates import Pair
 from messages import SHOULD_RATE_LIMIT, HealthCheckRequest, HealthCheckResponse, RateLimitRequest, RateLimitResponse, request
 from sluice_server import BINARY, SECONDS_MAX, LimitedTest, Server, wait_until
 
@@ -170,3 +173,27 @@ def write_over(path: Path, text: str) -> None:
     new = path.with_name(path.name + ".new")
     new.write_text(text)
     new.replace(path)
+
+
+class Secret:
+    """A folder with tls.crt, tls.key and ca.crt, as Kubernetes mounts one: the names are links through `..data`."""
+
+    def __init__(self, folder: Path, pair: Pair, authority: str = "") -> None:
+        self._folder, self._numbers = folder, itertools.count(1)
+        self.certificate, self.key, self.authority = (folder / name for name in ("tls.crt", "tls.key", "ca.crt"))
+        self.swap(*pair.texts, authority)
+        for path in (self.certificate, self.key, self.authority):
+            path.symlink_to(Path("..data") / path.name)
+
+    def swap(self, certificate: str, key: str, authority: str = "") -> None:
+        link = self._folder / "..data"
+        old = os.readlink(link) if link.is_symlink() else None
+        new = self._folder / f"..{next(self._numbers)}"
+        new.mkdir()
+        for name, text in (("tls.crt", certificate), ("tls.key", key), ("ca.crt", authority)):
+            (new / name).write_text(text)
+        made = self._folder / "..data_tmp"
+        made.symlink_to(new.name)
+        made.replace(link)
+        if old:
+            shutil.rmtree(self._folder / old)
