@@ -78,6 +78,7 @@ base::Result<std::vector<net::Address>> Post::look_up() const {
     if (!addresses.empty()) return addresses;
     if (auto problem = resolver.take_problem(); !problem.empty()) return base::Problem{problem};
   }
+  if (is_cut()) return base::Problem{"the server stops"};
   return base::Problem{"cannot find the host `" + to_.host + "`: no answer in time"};
 }
 
@@ -99,7 +100,7 @@ Post::Sent Post::send(std::string_view message) {
   if (socket_ != nullptr) {
     // A collector may have closed a connection that it kept.
     Sent sent = exchange(request);
-    if (sent.problem.empty() || socket_ != nullptr || is_cut()) return sent;
+    if (!sent.is_gone) return sent;
   }
   tls_.reset();
   if (to_.is_tls) {
@@ -117,9 +118,9 @@ Post::Sent Post::send(std::string_view message) {
 Post::Sent Post::exchange(std::string_view request) {
   using Found = wire::Http1ResponseReader::Found;
   using Got = calls::Socket::Got;
-  const auto fail = [this](std::string problem) {
+  const auto fail = [this](std::string problem, bool is_gone = false) {
     socket_.reset();
-    return Sent{std::move(problem)};
+    return Sent{.problem = std::move(problem), .is_gone = is_gone};
   };
   const auto until = steady_clock::now() + timeout_;
   socket_->renew(timeout_);
@@ -139,9 +140,9 @@ Post::Sent Post::exchange(std::string_view request) {
       case Got::woken:
         return fail("the server stops");
       case Got::ended:
-        return fail("it closed the connection without an answer");
+        return fail("it closed the connection without an answer", true);
       case Got::failed:
-        return fail(problem);
+        return fail(problem, true);
     }
   }
   Sent sent;

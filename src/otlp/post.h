@@ -28,6 +28,7 @@ class Post {
   struct Sent {
     std::string problem{};  // empty: it was taken
     bool may_retry = true;  // the same message may be taken later
+    bool is_gone = false;   // the connection ended before an answer
     std::string body{};     // of the answer
   };
   Sent send(std::string_view message);

@@ -39,6 +39,8 @@ _MESSAGES = {
     "PartialSuccess": {1: ("rejected", "int64"), 2: ("error_message", "string")},
     "Response": {1: ("partial_success", "PartialSuccess")},
 }
+# Fields of which a message has one, which is then there though it is 0.
+_CHOICES = {"AnyValue": ("string_value", "bool_value", "int_value", "double_value"), "Number": ("as_double", "as_int")}
 CUMULATIVE, SERVER, ERROR = 2, 2, 2
 
 
@@ -46,10 +48,15 @@ def _pool() -> descriptor_pool.DescriptorPool:
     file = descriptor_pb2.FileDescriptorProto(name="otlp.proto", package="otlp", syntax="proto3")
     for name, fields in _MESSAGES.items():
         message = file.message_type.add(name=name)
+        if name in _CHOICES:
+            message.oneof_decl.add(name="one")
         for number, (field, kind) in fields.items():
             single = kind.removeprefix("*")
+            chosen = field in _CHOICES.get(name, ())
             made = message.field.add(name=field, number=number,
                                      label=_Field.LABEL_REPEATED if kind != single else _Field.LABEL_OPTIONAL)
+            if chosen:
+                made.oneof_index = 0
             if single in _TYPES:
                 made.type = _TYPES[single]
             else:

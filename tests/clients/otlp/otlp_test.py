@@ -36,8 +36,7 @@ RULES = """rules:
   - name: per-client
     match: { client: "*" }
     actor: [client]
-    quota: 2
-    window: 365d
+    limit: { quota: 2, window: 365d }
 """
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 PARENT = f"00-{TRACE}-{SPAN}-01"
@@ -99,7 +98,7 @@ class SpansOfEnvoy(OtlpTest):
         collector = self.collector()
         server = self.envoy(collector.url, TRACING_SERVICE_NAME="limits", TRACING_SERVICE_NAMESPACE="shop",
                             TRACING_SERVICE_INSTANCE_ID="pod-1")
-        before = time.time_ns()
+        before, second_ns = time.time_ns(), 1_000_000_000
         for _ in range(2):
             answer = self.ask(server, ("traceparent", PARENT), key="tenant", value="alice@example.org")
         self.assertEqual(answer.overall_code, OVER_LIMIT)
@@ -107,7 +106,7 @@ class SpansOfEnvoy(OtlpTest):
         for span in first, second:
             self.assertEqual((hex_of(span), span.name, span.kind), ((TRACE, SPAN), NAME, SERVER))
             self.assertEqual((len(span.span_id), span.status.code), (8, 0))
-            self.assertTrue(before // 1000 * 1000 <= span.start <= span.end <= time.time_ns() + 1000)
+            self.assertTrue(before - second_ns <= span.start <= span.end <= time.time_ns() + second_ns)
         self.assertNotEqual(first.span_id, second.span_id)
         found = [values(span.attributes) for span in (first, second)]
         for its in found:
@@ -169,7 +168,7 @@ class SpansOfEnvoy(OtlpTest):
 
 class Sampling(OtlpTest):
     def test_the_decision_of_the_caller_counts_and_else_the_share(self) -> None:
-        for rate, expected in (("0", {"1"}), ("1", {"1", "none", "open"})):
+        for rate, expected in (("0", [True]), ("1", [False, True, True])):
             with self.subTest(rate):
                 collector = self.collector()
                 server = self.envoy(collector.url, TRACING_SAMPLING_RATE=rate)
@@ -178,11 +177,7 @@ class Sampling(OtlpTest):
                         (("b3", f"{TRACE}-{SPAN}"),), (("traceparent", PARENT),))):
                     self.ask(server, *metadata, value=str(number))
                 self.assertEqual(server.stop(), 0)  # which sends what waits
-                kinds = {"1" if span.parent_span_id and span.trace_id.hex() == TRACE else "none" for span in collector.spans}
-                open_ones = len(collector.spans) - 1
-                self.assertEqual(len(collector.spans), len(expected))
-                self.assertTrue(("none" in kinds) == ("none" in expected), kinds)
-                self.assertEqual(open_ones, len(expected) - 1)
+                self.assertEqual(sorted(hex_of(span) == (TRACE, SPAN) for span in collector.spans), expected)
 
     def test_a_field_that_is_malformed_counts_as_none(self) -> None:
         collector = self.collector()
@@ -199,7 +194,7 @@ class SpansOfHttp(OtlpTest):
     def test_each_verb_has_a_span_without_values(self) -> None:
         collector = self.collector()
         server = self.native(f'{{ traces: {{ endpoint: "{collector.url}", delay: 100ms }}, service: s }}',
-                             "http: { throttlecrab: true }\n")
+                             "http: { twins: [throttlecrab] }\n")
         self.assertEqual([self.take(server, traceparent=PARENT) for _ in range(3)], [200, 200, 429])
         self.post(server, "/v1/peek", {"entries": {"client": "mallory"}})
         self.post(server, "/v1/take", {"key": "mallory", "limits": [{"quota": 5, "window": "1h"}]})
