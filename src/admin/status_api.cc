@@ -75,6 +75,18 @@ Json feeds_json(const std::vector<protocol::PolicyFeed::State>& all) {
   return list;
 }
 
+Json collectors_json(const std::vector<CollectorJson>& all) {
+  Json list = Json::array();
+  for (const CollectorJson& one : all)
+    list.push_back({{"signal", std::string(one.signal)},
+                    {"endpoint", one.endpoint},
+                    {"sent", one.sent},
+                    {"failed", one.failed},
+                    {"dropped", one.dropped},
+                    {"problem", text_or_null(one.problem)}});
+  return list;
+}
+
 Json policy_of(const Admin& admin, const StatusDeps& deps) {
   Json json = admin.policy_json();
   json["stale"] =
@@ -162,7 +174,9 @@ wire::HttpResponse status(const Admin& admin, const StatusDeps& deps) {
             {"store", store_json(deps.store, stats)},
             {"counters", counters_json(stats)},
             {"waiting", stats.waiting},
-            {"overrides", overrides_json(deps.overrides)}};
+            {"overrides", overrides_json(deps.overrides)},
+            {"collectors",
+             collectors_json(deps.collectors ? deps.collectors() : std::vector<CollectorJson>())}};
   Json connections = Json::object(), protocols = Json::object();
   uint64_t faults = 0;
   for (const protocol::Protocol protocol : protocol::numbers()) {

@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "admin/admin.h"
@@ -35,6 +36,15 @@ struct ListenerJson {
   bool is_open = false;
 };
 
+// Of a collector to which the server sends by OTLP.
+struct CollectorJson {
+  std::string_view signal;  // "traces" or "metrics"
+  std::string endpoint;     // the URL
+  // Spans, or messages of metrics: taken; given up, as they were not; never made for want of room.
+  uint64_t sent = 0, failed = 0, dropped = 0;
+  std::string problem;  // of the last message; empty: it was taken
+};
+
 // All of it outlives the admin port. The functions may be called on any thread once it serves.
 struct StatusDeps {
   const live::Live& live;
@@ -47,6 +57,7 @@ struct StatusDeps {
   std::function<uint64_t()> connections_refused;  // since the start, beyond the bound
   // Of policies that are sent to the server.
   std::function<std::vector<protocol::PolicyFeed::State>()> feeds = {};
+  std::function<std::vector<CollectorJson>()> collectors = {};
 };
 
 void add_status(Admin& admin, StatusDeps deps);

@@ -56,7 +56,8 @@ struct World {
                              return std::vector<ListenerJson>{{"some", "requests", "127.0.0.1:1"},
                                                               {"admin", "admin", "/a.sock"}};
                            },
-                       .connections_refused = [] { return uint64_t{11}; }});
+                       .connections_refused = [] { return uint64_t{11}; },
+                       .collectors = [this] { return collectors; }});
   }
   static AdminOptions options() {
     AdminOptions options;
@@ -83,6 +84,7 @@ struct World {
   RequestRates rates;
   metrics::Sources sources;
   MadeUp store;
+  std::vector<CollectorJson> collectors;
   Admin admin;
 };
 
@@ -106,10 +108,11 @@ TEST(StatusApi, ReportsEveryMemberOfAServerInMemory) {
                            .refused = 7,
                            .waiting = 2};
   Json status = world.status();
-  EXPECT_EQ(names_of(status), (std::vector<std::string>{
-                                  "version", "at", "up_seconds", "ready", "degraded", "reasons",
-                                  "listeners", "policy", "store", "counters", "waiting",
-                                  "overrides", "connections", "requests", "protocols", "errors"}));
+  EXPECT_EQ(
+      names_of(status),
+      (std::vector<std::string>{"version", "at", "up_seconds", "ready", "degraded", "reasons",
+                                "listeners", "policy", "store", "counters", "waiting", "overrides",
+                                "collectors", "connections", "requests", "protocols", "errors"}));
   EXPECT_EQ(status["version"], "9.8.7");
   EXPECT_EQ(status["at"].get<std::string>().size(), std::string("2026-01-02T03:04:05Z").size());
   EXPECT_GE(status["up_seconds"], 0);
@@ -256,6 +259,18 @@ TEST(StatusApi, CountsRequestsByProtocolAndOutcome) {
   }
   EXPECT_EQ(sum, 1u);
   EXPECT_GT(status["requests"]["over_seconds"], 0.0);
+}
+
+TEST(StatusApi, TellsWhatCollectorsHaveTaken) {
+  World world;
+  EXPECT_EQ(world.status()["collectors"], Json::array());
+  world.collectors = {{"traces", "http://a:4318", 7, 2, 1, "it answered with status 503"},
+                      {"metrics", "http://b:4318", 3, 0, 0, ""}};
+  EXPECT_EQ(world.status()["collectors"], members(R"([
+      {"signal": "traces", "endpoint": "http://a:4318", "sent": 7, "failed": 2, "dropped": 1,
+       "problem": "it answered with status 503"},
+      {"signal": "metrics", "endpoint": "http://b:4318", "sent": 3, "failed": 0, "dropped": 0,
+       "problem": null}])"));
 }
 
 }  // namespace

@@ -154,6 +154,17 @@ std::string certificate_words(const Json& listener, const Json& tls, bool colour
   return text;
 }
 
+std::string collector_words(const Json& its, bool coloured) {
+  std::string text = config::on_screen(text_field(its, "signal")) + " to " +
+                     config::on_screen(text_field(its, "endpoint")) + ": " + grouped(its, "sent") +
+                     " sent";
+  for (const char* lost : {"failed", "dropped"})
+    if (integer_field(its, lost) > 0) text += ", " + grouped(its, lost) + " " + lost;
+  if (const std::string problem = text_field(its, "problem"); !problem.empty())
+    text += "; " + config::paint(config::on_screen(problem), config::red, coloured);
+  return text;
+}
+
 std::string status_text(const Json& json, bool coloured) {
   std::string out;
   const auto line = [&](const char* title, const std::string& text) {
@@ -217,6 +228,11 @@ std::string status_text(const Json& json, bool coloured) {
   if (integer_field(field(json, "overrides"), "count") > 0)
     line("overrides", grouped(field(json, "overrides"), "count"));
   line("store", store_words(field(json, "store"), coloured));
+  title = "collectors";
+  for (const Json& its : list_field(json, "collectors")) {
+    line(title, collector_words(its, coloured));
+    title = "";
+  }
   return out;
 }
 

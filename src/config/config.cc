@@ -101,6 +101,7 @@ server::Options Config::options() const {
   options.drain = drain.value;
   options.denials_every = log.denials_every.value;
   options.admin.version = version;
+  options.otlp = otlp;
   const auto kinds = kind_names();
   options.admin.kinds.assign(1, std::string(kinds.back()));
   options.admin.kinds.insert(options.admin.kinds.end(), kinds.begin(), kinds.end() - 1);

@@ -28,6 +28,7 @@
 #include "config/users.h"
 #include "log/log.h"
 #include "net/tls.h"
+#include "otlp/options.h"
 #include "protocol/policy_files.h"
 #include "protocol/protocol.h"
 #include "protocol/settings.h"
@@ -115,6 +116,7 @@ struct Config {
   LogConfig log;
   std::string log_file;  // empty: standard error
   Operations operations;
+  otlp::Options otlp;
   ConfiguredUsers users;  // for protocols whose clients authenticate; none: no client must
   // The protocols' own settings, by the protocols' numbers; empty for a protocol without settings.
   std::array<base::Cloned<protocol::Settings>, protocol::protocols_max> own;

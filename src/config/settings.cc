@@ -5,6 +5,7 @@
 #include "base/bounds.h"
 #include "base/units.h"
 #include "config/operations.h"
+#include "config/otlp_settings.h"
 #include "config/redis_settings.h"
 #include "config/users.h"
 #include "engine/denials.h"
@@ -439,7 +440,12 @@ Table table_of(Config& config) {
            .help = "How long a stop goes on serving while /health/ready says no, so "
                    "that\nload balancers send no more; as 5s, default 0: not at all"}),
       section("store", config.store, store_table),
-      section("log", config.log, log_table)};
+      section("log", config.log, log_table),
+      section("otlp", config.otlp, otlp_table,
+              {.help = "what is sent to a collector of OpenTelemetry; "
+                       "[how](operating.md#traces)",
+               .shown = Shown::changed},
+              nullptr, check_otlp)};
   each_settings([&](size_t number, const protocol::Description& protocol) {
     table.push_back(protocol_entry(*config.own[number], protocol));
   });

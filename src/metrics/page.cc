@@ -159,10 +159,14 @@ void Sources::remove(const Source& source) {
   std::erase(all_, &source);
 }
 
-std::string Sources::text() const {
-  Page page;
+void Sources::collect(Page& page) const {
   const std::lock_guard lock(mutex_);
   for (const Source* source : all_) source->collect(page);
+}
+
+std::string Sources::text() const {
+  Page page;
+  collect(page);
   return page.text();
 }
 

@@ -1,6 +1,6 @@
 // What a scrape collects: families of samples, written in Prometheus' text format (version 0.0.4 of
-// its exposition formats). Filled by sources, each of which has its own numbers; made for one
-// scrape, used by its thread.
+// its exposition formats), or by what is derived from it in another. Filled by sources, each of
+// which has its own numbers; made for one scrape, used by its thread.
 #pragma once
 
 #include <cstddef>
@@ -56,20 +56,21 @@ using Labels = std::vector<std::pair<std::string, std::string>>;
 class Page {
  public:
   Page() = default;
+  virtual ~Page() = default;
   Page(const Page&) = delete;
   Page& operator=(const Page&) = delete;
 
   // One sample of a family, which is there from its first one on. Sources may share a family if
   // their labels differ.
-  void counter(std::string_view family, std::string_view help, double value,
-               const Labels& labels = {});
-  void gauge(std::string_view family, std::string_view help, double value,
-             const Labels& labels = {});
+  virtual void counter(std::string_view family, std::string_view help, double value,
+                       const Labels& labels = {});
+  virtual void gauge(std::string_view family, std::string_view help, double value,
+                     const Labels& labels = {});
   // counts: of each bucket alone, with one more than there are bounds. `per_unit` of what
   // bounds and sum count are one of the family's unit: 1e6 of microseconds, for seconds.
-  void histogram(std::string_view family, std::string_view help, std::span<const uint64_t> bounds,
-                 std::span<const uint64_t> counts, uint64_t sum, double per_unit,
-                 const Labels& labels = {});
+  virtual void histogram(std::string_view family, std::string_view help,
+                         std::span<const uint64_t> bounds, std::span<const uint64_t> counts,
+                         uint64_t sum, double per_unit, const Labels& labels = {});
 
   std::string text() const;
   static constexpr std::string_view content_type = "text/plain; version=0.0.4; charset=utf-8";
@@ -96,6 +97,7 @@ class Sources {
   // `source` outlives this, or is removed before its end.
   void add(const Source& source);
   void remove(const Source& source);
+  void collect(Page& page) const;
   std::string text() const;
 
  private:

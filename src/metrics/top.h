@@ -9,6 +9,7 @@
 // copy it.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <bit>
@@ -59,11 +60,11 @@ class Ring {
     return next_ - taken_seen_ >= size_ / 2;
   }
 
-  // The other thread: calls `take(value)` for all that is there.
+  // The other thread: calls `take(value)` for all that is there, or for the first `most` of it.
   template <class Take>
-  void drain(Take&& take) {
+  void drain(Take&& take, size_t most = SIZE_MAX) {
     uint64_t at = taken_.load(std::memory_order_relaxed);
-    const uint64_t end = put_.load(std::memory_order_acquire);
+    const uint64_t end = at + std::min<uint64_t>(put_.load(std::memory_order_acquire) - at, most);
     for (; at != end; ++at) take(values_[at & (size_ - 1)]);
     taken_.store(at, std::memory_order_release);
   }

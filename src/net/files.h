@@ -13,6 +13,7 @@ struct FilesNeeded {
   size_t redis = 0;   // by connections to Redis, with those that replace them
   bool http = false;  // is there an HTTP server: the admin port, or Divvy's page
   bool statsd = false;
+  bool otlp = false;
 };
 
 struct FilesPlan {

@@ -99,6 +99,13 @@ struct WorkerState {
 };
 
 class ChargeIds;  // request/charge_ids.h
+}  // namespace sluice::request
+
+namespace sluice::otlp {
+class Spans;  // otlp/spans.h
+}
+
+namespace sluice::request {
 
 // Everything that a pointer names outlives the session.
 struct Peer {
@@ -110,6 +117,7 @@ struct Peer {
   // Only for bounds on what clients may send in a time, not for decisions. Null: no such bounds.
   base::Clock* clock = nullptr;
   ChargeIds* charge_ids = nullptr;  // null: charges with ids are refused
+  otlp::Spans* spans = nullptr;     // the worker's; null: requests are not traced
   // The client's "ADDRESS:PORT"; empty where the protocol does not ask for it, or the client has
   // none (a UNIX socket).
   std::string address{};

@@ -38,6 +38,7 @@ class AdminPlane {
                live::ChangeLog& changes);
   // Adds a source of metrics, which outlives this object.
   void add_source(const metrics::Source& source) { sources_.add(source); }
+  const metrics::Sources& sources() const { return sources_; }
   const admin::RequestRates& rates() const { return rates_; }
   // Called about once a second, on one thread.
   void sample_rates() {

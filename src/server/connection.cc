@@ -47,6 +47,7 @@ std::unique_ptr<request::Session> make_session(Worker& worker, const Accepted& a
   request::Peer peer = accepted.peer;
   peer.worker = worker.state_of(accepted.protocol);
   peer.clock = &worker.clock();
+  peer.spans = worker.spans();
   return protocol::make_session(accepted.protocol, peer);
 }
 

@@ -21,6 +21,7 @@
 #include "net/inherited.h"
 #include "net/listener.h"
 #include "net/tls.h"
+#include "otlp/options.h"
 #include "protocol/metrics.h"
 #include "protocol/policy_files.h"
 #include "protocol/protocol.h"
@@ -101,6 +102,7 @@ struct Options {
   std::string admin_socket = {};
   bool is_admin_socket_wanted = false;  // true: the server does not start without that socket
   std::optional<admin::StatsdOptions> statsd = {};
+  otlp::Options otlp = {};
   // Further sources of metrics: stores, and what a protocol adds in Settings::add_to. They outlive
   // the server; a protocol's lives as long as its session options.
   std::vector<const metrics::Source*> sources = {};

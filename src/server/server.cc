@@ -29,6 +29,7 @@
 #include "net/inherited.h"
 #include "net/listener.h"
 #include "net/resolver.h"
+#include "otlp/exporter.h"
 #include "request/charge_ids.h"
 #include "server/admin_plane.h"
 #include "server/doors.h"
@@ -132,6 +133,15 @@ struct Server::Impl {
                                std::vector<protocol::PolicyFeed::State> all;
                                for (const auto& feed : options.feeds) all.push_back(feed->state());
                                return all;
+                             },
+                         .collectors =
+                             [this] {
+                               std::vector<admin::CollectorJson> all;
+                               if (exporter == nullptr) return all;
+                               for (const otlp::Exporter::State& one : exporter->states())
+                                 all.push_back({one.signal, one.endpoint, one.sent, one.failed,
+                                                one.dropped, one.problem});
+                               return all;
                              }});
     }
     for (const protocol::Protocol protocol : protocol::numbers())
@@ -216,6 +226,7 @@ struct Server::Impl {
   asio::io_context io{1};
   asio::signal_set signals{io};
   asio::steady_timer overrides_timer{io}, drain_timer{io};
+  std::unique_ptr<otlp::Exporter> exporter;  // null: nothing is sent by OTLP
   std::vector<std::unique_ptr<Worker>> workers;
   engine::TableScanner scanner{store.catalog()};  // it calls workers' loops, so it ends before them
   engine::AdminQueries queries{store, scanner};
@@ -311,6 +322,13 @@ std::optional<std::string> Server::start() {
     if (auto wrong = s.open_admin_socket(); wrong && s.options.is_admin_socket_wanted) return wrong;
   if (s.overrides)
     if (auto wrong = s.overrides->load()) return wrong;
+  if (s.options.otlp.is_wanted()) {
+    auto made = otlp::Exporter::make(s.options.otlp, s.options.admin.version,
+                                     s.admin_plane.sources(), s.log);
+    if (!made) return "OTLP: " + made.problem().text;
+    s.exporter = *std::move(made);
+    s.admin_plane.add_source(*s.exporter);
+  }
   base::raise_open_files();
   const unsigned count = s.options.workers > 0 ? s.options.workers : base::processors();
   admin::TopBoard* const board = s.admin_plane.top_board();
@@ -320,7 +338,8 @@ std::optional<std::string> Server::start() {
           s.store, s.clock, s.live, s.scanner,
           Worker::Watch{.stats = s.admin_plane.server_stats().add_worker(),
                         .denials = s.admin_plane.denials(),
-                        .keys_hash = board == nullptr ? nullptr : &board->hash()},
+                        .keys_hash = board == nullptr ? nullptr : &board->hash(),
+                        .spans = s.exporter == nullptr ? nullptr : s.exporter->add_worker()},
           Worker::Matching{.overrides = s.overrides ? &s.overrides->table() : nullptr,
                            .spaces = s.options.spaces},
           s.requests_log));
@@ -358,7 +377,8 @@ std::optional<std::string> Server::Impl::plan() {
   const net::FilesNeeded needed{.store = options.store_files,
                                 .redis = options.redis_files,
                                 .http = admin_plane.serves_http(),
-                                .statsd = options.statsd.has_value()};
+                                .statsd = options.statsd.has_value(),
+                                .otlp = exporter != nullptr};
   files_plan = plan_files(base::open_files_max(), base::open_files(), needed);
   if (files_plan.connections > 0) return {};
   return "only " + std::to_string(files_plan.max) + " files may be open, and " +
@@ -379,11 +399,13 @@ bool Server::run() {
   s.log->info("serving with {} {}", count, count == 1 ? "worker" : "workers");
   s.policy_log->info("policy generation {}", to_text(*s.live.current()));
   s.start_feeds();
+  if (s.exporter != nullptr) s.exporter->start();
   s.tls_watch.start();
   s.io.run();
   s.stop_feeds();
   s.tls_watch.stop();
   for (auto& worker : s.workers) worker->join();
+  if (s.exporter != nullptr) s.exporter->stop();
   s.queries.end();
   s.store.catalog().end_lists();
   if (s.reloader && !s.reloader->stop()) s.is_held_up = true;

@@ -78,6 +78,7 @@ Worker::Worker(store::Store& store, base::Clock& clock, const live::Live& live,
       waits_timer_(io_),
       poller_(io_, [this] { gathered_.send_all(); }),
       stats_(watch.stats),
+      spans_(watch.spans),
       top_keys_(watch.keys_hash == nullptr ? nullptr
                                            : std::make_unique<engine::TopKeys>(*watch.keys_hash)),
       engine_({.store = store,

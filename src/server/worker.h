@@ -80,6 +80,7 @@ class Worker {
     engine::WorkerStats& stats;
     engine::DenialSampler& denials;
     const base::Hash* keys_hash = nullptr;  // for its top keys; null: top keys are off
+    otlp::Spans* spans = nullptr;           // null: its requests are not traced
   };
   // What requests are matched by beside the live policy; outlives the worker. Each may be null:
   // then there are no overrides, requests cannot bring limits that replace a rule's, or the
@@ -166,6 +167,7 @@ class Worker {
   // Null: replies never wait for a commit.
   const store::Committer* committer() const { return committer_; }
   engine::WorkerStats& stats() { return stats_; }
+  otlp::Spans* spans() const { return spans_; }
   net::Poller& poller() { return poller_; }
   boost::asio::io_context::executor_type executor() { return io_.get_executor(); }
   base::Buffer& out() { return out_; }
@@ -204,6 +206,7 @@ class Worker {
   boost::asio::steady_timer deadline_, grace_timer_, due_, waits_timer_;
   net::Poller poller_;
   engine::WorkerStats& stats_;
+  otlp::Spans* const spans_;
   std::unique_ptr<engine::TopKeys> top_keys_;
   engine::Engine engine_;
   base::Buffer out_, late_out_;

@@ -89,7 +89,6 @@ size_t GrpcServerSession::receive(std::string_view in, base::Time now, size_t ca
   return consumed;
 }
 
-// The headers that a call needs. Others are not stored.
 bool GrpcServerSession::is_of_grpc(std::string_view name) {
   switch (name.size()) {
     case 4:

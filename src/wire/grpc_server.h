@@ -83,9 +83,12 @@ enum class GrpcNext : uint8_t {
 class GrpcServerSession {
  public:
   explicit GrpcServerSession(GrpcWorker& worker) : GrpcServerSession(worker, {}) {}
+  // `keeps_header`: accepts at least what is_of_grpc does.
   GrpcServerSession(GrpcWorker& worker, const Http2Session::Bounds& bounds,
-                    Http2PathTest is_streamed = nullptr)
-      : worker_(worker), http_(worker.pool, bounds, is_streamed, is_of_grpc) {}
+                    Http2PathTest is_streamed = nullptr, Http2NameTest keeps_header = is_of_grpc)
+      : worker_(worker), http_(worker.pool, bounds, is_streamed, keeps_header) {}
+  // The headers that a call needs; others are not stored.
+  static bool is_of_grpc(std::string_view name);
 
   // As Http2Session::receive; the event `request` is a call, `reset` its cancellation. The list may
   // still have events of a call that the owner ended while it went through the list: then
@@ -101,6 +104,8 @@ class GrpcServerSession {
   std::string_view authorization(uint32_t number) const {
     return http_.request(number).headers.find("authorization").value_or(std::string_view());
   }
+  // The call's headers that are kept.
+  Http2Headers headers(uint32_t number) const { return http_.request(number).headers; }
   bool is_waiting(uint32_t number) const { return http_.is_waiting(number); }
 
   // Takes the oldest message of a streaming call, and returns it decompressed; it is valid until
@@ -119,7 +124,6 @@ class GrpcServerSession {
   const Http2Session& http() const { return http_; }
 
  private:
-  static bool is_of_grpc(std::string_view name);
   bool accept(uint32_t number);
   bool read_encoding(uint32_t number, std::string_view encoding);
   bool take_message(uint32_t number, const Http2Request& request);

@@ -75,6 +75,8 @@ class HttpSession {
 
   // Valid until the response is given.
   const HttpRequest& request() const { return request_; }
+  // With all of its fields. Valid until the next `receive`, and as long as what it was given.
+  const Http1Head& head() const { return reader_.head(); }
   // The status and the problem of a broken request.
   unsigned refusal_status() const { return refusal_status_; }
   const std::string& refusal() const { return refusal_; }

@@ -184,10 +184,13 @@ inline void append_text(uint32_t field, std::string_view value, std::string& to)
   to.resize(begin + text_bytes(field, value.size()));
   ProtobufWriter(to.data() + begin).text(field, value);
 }
-inline void append_double(uint32_t field, double value, std::string& to) {
+inline void append_fixed64(uint32_t field, uint64_t bits, std::string& to) {
   const size_t begin = to.size();
-  to.resize(begin + varint_bytes(uint64_t{field} << 3) + sizeof value);
-  ProtobufWriter(to.data() + begin).fixed64(field, std::bit_cast<uint64_t>(value));
+  to.resize(begin + varint_bytes(uint64_t{field} << 3) + sizeof bits);
+  ProtobufWriter(to.data() + begin).fixed64(field, bits);
+}
+inline void append_double(uint32_t field, double value, std::string& to) {
+  append_fixed64(field, std::bit_cast<uint64_t>(value), to);
 }
 
 }  // namespace sluice::wire

@@ -259,6 +259,8 @@ void Call::ask_one(size_t index, const request::Request& request, request::Reque
 bool Call::take(const request::Request& request, const request::Verdict& verdict, base::Time now,
                 const EnvoyOptions& options) {
   --open_;
+  if (span != nullptr) [[unlikely]]
+    span->note(verdict);
   const uint32_t index = request.note & index_mask;
   const auto* const own = static_cast<const FoundRule*>(verdict.own);
   if (metrics != nullptr && own != nullptr && index < message.descriptors.size())

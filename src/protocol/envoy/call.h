@@ -14,6 +14,7 @@
 #include "access/identity.h"
 #include "base/arena.h"
 #include "base/time.h"
+#include "otlp/spans.h"
 #include "protocol/envoy/limit_metrics.h"
 #include "protocol/envoy/messages.h"
 #include "protocol/envoy/options.h"
@@ -69,7 +70,8 @@ class Call {
   RateLimitRequest message;
   // Counts the results; null: they are not counted. Outlives the call.
   WorkerMetrics* metrics = nullptr;
-  base::Time began{};  // for the response times in the metrics
+  base::Time began{};          // for the response times in the metrics
+  otlp::Span* span = nullptr;  // takes the verdicts; null: the call is not traced
 
   // Adds the requests for the message. If the message is not a valid request, none is added, and
   // `error` has the reason. `number`: the caller's number for the call, below 2^21; number_of
@@ -95,6 +97,7 @@ class Call {
   void forget() {
     rules_.clear();
     limits_ = nullptr;
+    span = nullptr;
   }
 
   // Valid after all verdicts were taken.

@@ -8,10 +8,12 @@
 #include <utility>
 #include <vector>
 
+#include "config/otlp_settings.h"
 #include "config/settings.h"
 #include "net/tls.h"
 #include "protocol/envoy/commands.h"
 #include "protocol/envoy/variables.h"
+#include "protocol/envoy/words.h"
 #include "protocol/envoy/xds.h"
 #include "wire/http_session.h"
 
@@ -29,6 +31,12 @@ std::vector<std::string> pieces_of(std::string_view list) {
     list.remove_prefix(std::min(size + 1, list.size()));
   }
   return pieces;
+}
+
+std::string_view trimmed(std::string_view text) {
+  while (text.starts_with(' ')) text.remove_prefix(1);
+  while (text.ends_with(' ')) text.remove_suffix(1);
+  return text;
 }
 
 // As in Go an empty host is every address.
@@ -344,6 +352,92 @@ void apply_redis(Variables& variables, config::Config& config, base::Diagnostics
   apply_second_redis(variables, redis, diagnostics);
 }
 
+// OpenTelemetry's own numbers: one that cannot be read is passed over, as its specification says.
+std::optional<int64_t> otel_number(Variables& variables, const char* name, int64_t most) {
+  const auto text = variables.text(name);
+  if (!text) return std::nullopt;
+  const auto number = read_go_int(*text);
+  if (number && *number > 0) return std::min(*number, most);
+  variables.warn(name, "`" + *text + "` is no number above 0, and has no effect",
+                 "set one, or unset it");
+  return std::nullopt;
+}
+
+// NAME=VALUE, ... with values in the encoding of URLs.
+void apply_otlp_headers(Variables& variables, otlp::Options& otlp) {
+  constexpr const char* name = "OTEL_EXPORTER_OTLP_HEADERS";
+  for (const std::string& piece : pieces_of(variables.text(name).value_or(""))) {
+    const auto pair = read_pair(piece, '=');
+    const auto value = pair ? wire::percent_decoded(trimmed(pair->second), false) : std::nullopt;
+    if (!value || !config::is_header({std::string(trimmed(pair->first)), *value}))
+      variables.complain(name, "a piece of it is not NAME=VALUE, or is sent in any case",
+                         "set it to NAME=VALUE,... with `%2C` for a comma in a value");
+    else
+      otlp.headers.emplace_back(trimmed(pair->first), *value);
+  }
+}
+
+void apply_otlp_endpoint(Variables& variables, const char* name, std::string url,
+                         std::string_view path, std::string& to) {
+  if (const auto endpoint = otlp::read_endpoint(url, path); !endpoint)
+    variables.complain(name, endpoint.problem().text, "set it to http://HOST:PORT");
+  to = std::move(url);
+}
+
+void apply_traces(Variables& variables, otlp::Options& otlp) {
+  otlp.service = variables.text("TRACING_SERVICE_NAME").value_or("RateLimit");
+  otlp.name_space = variables.text("TRACING_SERVICE_NAMESPACE").value_or("");
+  otlp.instance = variables.text("TRACING_SERVICE_INSTANCE_ID").value_or("");
+  constexpr const char* protocol = "TRACING_EXPORTER_PROTOCOL";
+  if (const auto its = variables.text(protocol).value_or("http"); its == "grpc")
+    variables.complain(protocol, "traces are not sent over gRPC",
+                       "set it to http, and the port of the endpoint to the collector's for "
+                       "OTLP over HTTP, which is 4318 by default");
+  else if (its != "http")
+    variables.complain(protocol, "`" + its + "` is no protocol of traces", "set it to http");
+  otlp.traces.sample = std::clamp(variables.ratio("TRACING_SAMPLING_RATE").value_or(1), 0.0, 1.0);
+  constexpr const char *own = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+                       *common = "OTEL_EXPORTER_OTLP_ENDPOINT";
+  if (auto url = variables.text(own)) {
+    apply_otlp_endpoint(variables, own, *std::move(url), otlp::traces_path, otlp.traces.endpoint);
+  } else {
+    std::string root = variables.text(common).value_or("http://localhost:4318");
+    while (root.ends_with('/')) root.pop_back();
+    apply_otlp_endpoint(variables, common, root.append(otlp::traces_path), otlp::traces_path,
+                        otlp.traces.endpoint);
+  }
+  constexpr int64_t delay_ms_max = 600'000, spans_max = 1'000'000;
+  if (const auto ms = otel_number(variables, "OTEL_BSP_SCHEDULE_DELAY", delay_ms_max))
+    otlp.traces.delay = base::milliseconds(*ms);
+  if (const auto batch = otel_number(variables, "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", spans_max))
+    otlp.traces.batch = static_cast<uint32_t>(*batch);
+  if (const auto queue = otel_number(variables, "OTEL_BSP_MAX_QUEUE_SIZE", spans_max))
+    otlp.traces.queue = static_cast<uint32_t>(*queue);
+}
+
+void apply_otlp(Variables& variables, otlp::Options& otlp) {
+  constexpr const char* metrics = "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT";
+  if (variables.is_true("TRACING_ENABLED")) apply_traces(variables, otlp);
+  if (auto url = variables.text(metrics))
+    apply_otlp_endpoint(variables, metrics, *std::move(url), otlp::metrics_path,
+                        otlp.metrics.endpoint);
+  if (!otlp.is_wanted()) return;
+  constexpr int64_t interval_ms_max = 86'400'000, timeout_ms_max = 300'000;
+  if (const auto ms = otel_number(variables, "OTEL_METRIC_EXPORT_INTERVAL", interval_ms_max))
+    otlp.metrics.interval = base::milliseconds(*ms);
+  if (const auto ms = otel_number(variables, "OTEL_EXPORTER_OTLP_TIMEOUT", timeout_ms_max))
+    otlp.timeout = base::milliseconds(*ms);
+  apply_otlp_headers(variables, otlp);
+  constexpr const char *certificate = "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE",
+                       *key = "OTEL_EXPORTER_OTLP_CLIENT_KEY";
+  otlp.tls.authority = variables.text("OTEL_EXPORTER_OTLP_CERTIFICATE").value_or("");
+  otlp.tls.certificate = variables.text(certificate).value_or("");
+  otlp.tls.key = variables.text(key).value_or("");
+  if (otlp.tls.certificate.empty() != otlp.tls.key.empty())
+    variables.complain(otlp.tls.key.empty() ? certificate : key,
+                       "names one of a certificate and its key", "set both, or unset it");
+}
+
 }  // namespace
 
 base::Setting<std::string> limits_folder(const config::CommandIo& io,
@@ -448,6 +542,7 @@ void apply_service_environment(const config::CommandIo& io, config::Config& conf
   apply_metrics(variables, settings.metrics);
   apply_log(variables, config, diagnostics);
   apply_redis(variables, config, diagnostics);
+  apply_otlp(variables, config.otlp);
 }
 
 }  // namespace sluice::envoy

@@ -39,6 +39,29 @@ constexpr ServedPage served_page_table[] = {{"/json", Page::json, false, access:
                                             {"/", Page::debug_index, true, {}},
                                             {"/rlconfig", Page::limits, true, {}}};
 
+// Span::name.
+constexpr std::string_view span_name = served_method_table[0].path.substr(1);
+
+bool keeps_header(std::string_view name) {
+  return wire::GrpcServerSession::is_of_grpc(name) || otlp::is_caller_field(name);
+}
+
+void note_message(const RateLimitRequest& message, bool with_values, otlp::Span& span) {
+  span.domain.append(message.domain);
+  if (!with_values) return;
+  for (const Descriptor& descriptor : message.descriptors)
+    for (const auto& entry : message.entries_of(descriptor))
+      span.note_entry(entry.key, entry.value);
+}
+
+// In sluice's words what the overall code says: limits in shadow decide nothing.
+void note_code(Code code, otlp::Span& span) {
+  const bool is_over = code == Code::over_limit;
+  span.code = is_over ? "OVER_LIMIT" : "OK";
+  if (is_over || span.outcome == otlp::Outcome::denied)
+    span.outcome = is_over ? otlp::Outcome::denied : otlp::Outcome::allowed;
+}
+
 const ServedMethod* find_method(std::string_view path) {
   const auto* const found = std::ranges::find(served_method_table, path, &ServedMethod::path);
   return found == std::end(served_method_table) ? nullptr : found;
@@ -102,8 +125,11 @@ GrpcSession::GrpcSession(EnvoyWorker& worker, const EnvoyOptions& options,
       clock_(peer.clock),
       listener_(peer.listener),
       server_(peer.server),
+      spans_(peer.spans),
+      address_(peer.spans == nullptr ? std::string() : peer.address),
       identity_(peer.access, peer.certificate),
-      grpc_(worker.grpc, {}, is_streamed) {
+      grpc_(worker.grpc, {}, is_streamed,
+            peer.spans == nullptr ? wire::GrpcServerSession::is_of_grpc : keeps_header) {
   if (options.connection_age == base::never || clock_ == nullptr) return;
   const base::Time now = clock_->monotonic();
   aged_at_ = after(now, spread(options.connection_age, this, now));
@@ -292,11 +318,17 @@ void GrpcSession::begin(uint32_t number, base::Time now, request::Requests& requ
   const uint32_t slot = open(number);
   Call& call = *slots_[slot].call;
   const ReadProblem problem = read_request(sent.message, call.message);
+  if (spans_ != nullptr) [[unlikely]]
+    begin_span(number, slots_[slot]);
   if (problem != ReadProblem::none) {
+    end_span(slots_[slot], static_cast<GrpcStatus>(grpc_code(problem)));
     refuse_message(number, problem);
     return close(slot);
   }
-  if (!may_ask(number, call.message)) return close(slot);
+  if (!may_ask(number, call.message)) {
+    end_span(slots_[slot], refusal_status());
+    return close(slot);
+  }
   count_begin(Method::should_rate_limit, now, call);
   const size_t first = requests.size();
   call.ask(slot, options_, deadline_of(sent.timeout), requests);
@@ -304,6 +336,7 @@ void GrpcSession::begin(uint32_t number, base::Time now, request::Requests& requ
   if (call.error().kind == CallError::Kind::ok) return;
   count_end(Method::should_rate_limit, call);
   if (call.error().kind == CallError::Kind::request) report(call.error().text);
+  end_span(slots_[slot], call.error().status);
   grpc_.answer(number, call.error().status, call.error().text, {});
   close(slot);
 }
@@ -317,10 +350,33 @@ bool GrpcSession::may_ask(uint32_t number, const RateLimitRequest& message) {
   const std::string_view why = why_refused(authorization, message, identity_);
   if (why.empty()) return true;
   report(why, identity_.is_known() ? "forbidden" : "login");
-  grpc_.answer(number,
-               identity_.is_known() ? GrpcStatus::permission_denied : GrpcStatus::unauthenticated,
-               why, {});
+  grpc_.answer(number, refusal_status(), why, {});
   return false;
+}
+
+wire::GrpcStatus GrpcSession::refusal_status() const {
+  return identity_.is_known() ? GrpcStatus::permission_denied : GrpcStatus::unauthenticated;
+}
+
+void GrpcSession::begin_span(uint32_t number, Slot& slot) {
+  otlp::CallerFields fields;
+  for (const wire::Http2Header& header : grpc_.headers(number))
+    fields.add(header.name, header.value);
+  slot.span = spans_->begin(fields, clock_->now());
+  if (!slot.span) return;
+  slot.call->span = slot.span.get();
+  slot.span->kind = otlp::Span::Kind::grpc;
+  slot.span->name = span_name;
+  slot.span->peer.append(address_);
+  note_message(slot.call->message, spans_->wants_values(), *slot.span.get());
+}
+
+void GrpcSession::end_span(Slot& slot, GrpcStatus status) {
+  if (!slot.span) [[likely]]
+    return;
+  slot.span->status = static_cast<uint16_t>(status);
+  if (status != GrpcStatus::ok) slot.span->outcome = otlp::Outcome::error;
+  slot.span.end(clock_->now());
 }
 
 // The deadline by the clock of decisions. Envoy sends a timeout with each call (20 ms by default),
@@ -378,15 +434,20 @@ bool GrpcSession::reply(const request::Request& request, const request::Verdict&
     health_asked_ = false;
     notify_watches(status_of(call, server_));
   } else {
-    answer(slots_[slot].number, call, Call::is_health(request));
+    answer(slots_[slot], Call::is_health(request));
   }
   close(slot);
   grpc_.http().write(out);
   return !(ending_ && grpc_.http().is_drained());
 }
 
-void GrpcSession::answer(uint32_t number, const Call& call, bool is_health) {
-  if (grpc_.call(number).is_cancelled) return grpc_.drop(number);
+void GrpcSession::answer(Slot& slot, bool is_health) {
+  const uint32_t number = slot.number;
+  const Call& call = *slot.call;
+  if (grpc_.call(number).is_cancelled) {
+    end_span(slot, GrpcStatus::cancelled);
+    return grpc_.drop(number);
+  }
   count_end(is_health ? Method::check : Method::should_rate_limit, call);
   base::Buffer& message = worker_.message;
   message.clear();
@@ -394,11 +455,15 @@ void GrpcSession::answer(uint32_t number, const Call& call, bool is_health) {
     append_health_response(status_of(call, server_), message);
   } else if (call.error().kind != CallError::Kind::ok) {
     if (call.error().kind == CallError::Kind::request) report(call.error().text);
+    end_span(slot, call.error().status);
     return grpc_.answer(number, call.error().status, call.error().text, {});
   } else {
     call.respond(options_, worker_.response);
     append_response(worker_.response, message);
+    if (slot.span) [[unlikely]]
+      note_code(worker_.response.overall_code, *slot.span.get());
   }
+  end_span(slot, GrpcStatus::ok);
   grpc_.answer(number, GrpcStatus::ok, {}, message.view());
 }
 
@@ -535,6 +600,8 @@ bool HttpSession::ask(request::Requests& requests, base::Buffer& out) {
     return send_error(403, "/json takes no requests of web pages (Origin, Sec-Fetch-Site)", out,
                       "forbidden");
   auto asked = std::make_unique<Asked>();
+  if (spans_ != nullptr) [[unlikely]]
+    begin_span();
   if (const auto problem = read_json_request(http_.request().body, asked->json))
     return send_error(problem->too_large ? 413 : 400, problem->message, out);
   const std::string_view why =
@@ -545,6 +612,10 @@ bool HttpSession::ask(request::Requests& requests, base::Buffer& out) {
   asked->call.message = asked->json.request;
   asked->call.metrics = worker_.metrics;
   const size_t first = requests.size();
+  if (span_) [[unlikely]] {
+    asked->call.span = span_.get();
+    note_message(asked->call.message, spans_->wants_values(), *span_.get());
+  }
   asked->call.ask(0, options_, base::Time{INT64_MAX}, requests);
   Call::guard(first, identity_, requests);
   const CallError& error = asked->call.error();
@@ -576,6 +647,8 @@ wire::HttpResponse HttpSession::response_of(const Call& call) {
   base::Buffer& body = worker_.message;
   body.clear();
   append_json_response(response, body);
+  if (span_) [[unlikely]]
+    note_code(response.overall_code, *span_.get());
   wire::HttpResponse http{.status = response.overall_code == Code::over_limit ? 429u : 200u,
                           .content_type = std::string(json_type),
                           .body = std::string(body.view())};
@@ -589,7 +662,22 @@ bool HttpSession::send_text(unsigned status, std::string_view text, base::Buffer
               out);
 }
 
+void HttpSession::begin_span() {
+  otlp::CallerFields fields;
+  for (const wire::HttpField& field : http_.head().fields) fields.add(field.name, field.value);
+  span_ = spans_->begin(fields, clock_->now());
+  if (!span_) return;
+  span_->kind = otlp::Span::Kind::http;
+  span_->name = "/json";
+  span_->method = "POST";
+  span_->peer.append(address_);
+}
+
 bool HttpSession::send(const wire::HttpResponse& response, base::Buffer& out) {
+  if (span_) [[unlikely]] {
+    span_->status = static_cast<uint16_t>(response.status);
+    span_.end(clock_->now());
+  }
   std::string text;
   const bool goes_on = http_.reply(response, false, text);
   out.append(text);
@@ -639,6 +727,8 @@ EnvoySession::EnvoySession(const request::Peer& peer)
       listener_(peer.listener),
       server_(peer.server),
       access_(peer.access),
+      spans_(peer.spans),
+      address_(peer.spans == nullptr ? std::string() : peer.address),
       is_debug_(options_.debug_port != 0 && peer.port == options_.debug_port) {
   if (worker_.metrics == nullptr && options_.metrics != nullptr)
     worker_.metrics = &options_.metrics->add_worker();
@@ -652,6 +742,8 @@ request::Received EnvoySession::receive(std::string_view in, bool end, request::
                              .listener = listener_,
                              .access = access_,
                              .clock = clock_,
+                             .spans = spans_,
+                             .address = address_,
                              .certificate = certificate_};
     if (is_debug_)
       door_ = std::make_unique<HttpSession>(worker_, options_, HttpSession::Paths::debug, peer);

@@ -15,6 +15,7 @@
 #include "access/identity.h"
 #include "access/users.h"
 #include "base/time.h"
+#include "otlp/spans.h"
 #include "protocol/envoy/call.h"
 #include "protocol/envoy/json.h"
 #include "protocol/envoy/options.h"
@@ -92,6 +93,7 @@ class GrpcSession final : public request::Session {
     std::unique_ptr<Call> call;  // null: the slot is free
     uint32_t number = 0;         // HTTP/2's number, of a unary call
     bool is_watch = false;       // the common call of all watching streams
+    otlp::OpenSpan span{};       // of a unary call that is traced
   };
   // A streaming call.
   struct Stream {
@@ -119,12 +121,15 @@ class GrpcSession final : public request::Session {
   void count_end(Method method, const Call& call) const;
   bool may_ask(uint32_t number, const RateLimitRequest& message);
   base::Time deadline_of(base::Duration timeout);
+  wire::GrpcStatus refusal_status() const;
   void report(std::string_view example, std::string_view code = request::malformed_code) const;
   void refuse_message(uint32_t number, ReadProblem problem);
   void refuse_method(uint32_t number, std::string_view path);
   uint32_t open(uint32_t number);
   void close(uint32_t slot);
-  void answer(uint32_t number, const Call& call, bool is_health);
+  void begin_span(uint32_t number, Slot& slot);
+  void end_span(Slot& slot, wire::GrpcStatus status);
+  void answer(Slot& slot, bool is_health);
   void notify_watches(HealthStatus status);
   void watch_again(base::Time now, request::Requests& requests);
   void grow_old(base::Time now);
@@ -134,6 +139,8 @@ class GrpcSession final : public request::Session {
   base::Clock* const clock_;
   const request::ListenerView* const listener_;
   const request::ServerView* const server_;
+  otlp::Spans* const spans_;   // null: calls are not traced
+  const std::string address_;  // of the client, where they are
   access::Identity identity_;  // of the call that is being begun
   wire::GrpcServerSession grpc_;
   std::vector<Slot> slots_;
@@ -163,6 +170,9 @@ class HttpSession final : public request::Session {
         paths_(paths),
         listener_(peer.listener),
         server_(peer.server),
+        clock_(peer.clock),
+        spans_(peer.spans),
+        address_(peer.spans == nullptr ? std::string() : peer.address),
         identity_(peer.access, peer.certificate),
         http_(message_bytes_max) {}
 
@@ -192,6 +202,7 @@ class HttpSession final : public request::Session {
   bool send_error(unsigned status, std::string_view text, base::Buffer& out,
                   std::string_view code = request::malformed_code);
   void report(std::string_view example, std::string_view code = request::malformed_code) const;
+  void begin_span();
   wire::HttpResponse response_of(const Call& call);
 
   EnvoyWorker& worker_;
@@ -199,9 +210,13 @@ class HttpSession final : public request::Session {
   const Paths paths_;
   const request::ListenerView* const listener_;
   const request::ServerView* const server_;
+  base::Clock* const clock_;
+  otlp::Spans* const spans_;   // null: requests are not traced
+  const std::string address_;  // of the client, where they are
   access::Identity identity_;  // of the request under way
   wire::HttpSession http_;
   std::unique_ptr<Asked> asked_;  // null: no request is under way
+  otlp::OpenSpan span_;           // of it
   std::string_view fault_{};
 };
 
@@ -261,6 +276,8 @@ class EnvoySession final : public request::Session {
   const request::ListenerView* const listener_;
   const request::ServerView* const server_;
   const access::Access* const access_;
+  otlp::Spans* const spans_;
+  const std::string address_;  // of the client, where requests are traced
   const bool is_debug_;
   std::string certificate_;                 // as Peer::certificate
   std::unique_ptr<request::Session> door_;  // null: not enough bytes have arrived to decide

@@ -21,6 +21,7 @@ enum class Fate : uint8_t {
   needs,      // has no effect unless `other` is wanted
   of_redis,   // has no effect unless a Redis is named
   of_xds,     // has no effect unless limits come by xDS
+  of_otlp,    // has no effect unless traces or metrics are sent
 };
 struct Variable {
   VariableKind kind;
@@ -123,7 +124,33 @@ constexpr auto all = [] {
       {duration, "REDIS_STARTUP_INITIAL_INTERVAL", no_effect},
       {duration, "REDIS_STARTUP_MAX_INTERVAL", no_effect},
       {duration, "REDIS_STARTUP_MAX_ELAPSED_TIME", no_effect},
-      {truth, "TRACING_ENABLED", no_effect},
+      {truth, "TRACING_ENABLED"},
+      {text, "TRACING_EXPORTER_PROTOCOL", needs, "TRACING_ENABLED", "requests are not traced",
+       "set TRACING_ENABLED=true, or unset it"},
+      {text, "TRACING_SERVICE_NAME", needs, "TRACING_ENABLED", "requests are not traced",
+       "set TRACING_ENABLED=true, or unset it"},
+      {text, "TRACING_SERVICE_NAMESPACE", needs, "TRACING_ENABLED", "requests are not traced",
+       "set TRACING_ENABLED=true, or unset it"},
+      {text, "TRACING_SERVICE_INSTANCE_ID", needs, "TRACING_ENABLED", "requests are not traced",
+       "set TRACING_ENABLED=true, or unset it"},
+      {text, "OTEL_EXPORTER_OTLP_ENDPOINT", needs, "TRACING_ENABLED", "requests are not traced",
+       "set TRACING_ENABLED=true, or unset it"},
+      {text, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", needs, "TRACING_ENABLED",
+       "requests are not traced", "set TRACING_ENABLED=true, or unset it"},
+      {text, "OTEL_BSP_SCHEDULE_DELAY", needs, "TRACING_ENABLED", "requests are not traced",
+       "set TRACING_ENABLED=true, or unset it"},
+      {text, "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", needs, "TRACING_ENABLED", "requests are not traced",
+       "set TRACING_ENABLED=true, or unset it"},
+      {text, "OTEL_BSP_MAX_QUEUE_SIZE", needs, "TRACING_ENABLED", "requests are not traced",
+       "set TRACING_ENABLED=true, or unset it"},
+      {text, "OTEL_METRIC_EXPORT_INTERVAL", needs, "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
+       "no metrics are sent", "set OTEL_EXPORTER_OTLP_METRICS_ENDPOINT, or unset it"},
+      {text, "OTEL_EXPORTER_OTLP_HEADERS", of_otlp},
+      {text, "OTEL_EXPORTER_OTLP_TIMEOUT", of_otlp},
+      {text, "OTEL_EXPORTER_OTLP_CERTIFICATE", of_otlp},
+      {text, "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", of_otlp},
+      {text, "OTEL_EXPORTER_OTLP_CLIENT_KEY", of_otlp},
+      {text, "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"},
       {number, "REDIS_PERSECOND_POOL_SIZE", no_effect},
       {duration, "REDIS_PERSECOND_PIPELINE_WINDOW", no_effect},
       {number, "REDIS_PERSECOND_PIPELINE_LIMIT", no_effect},
@@ -146,7 +173,8 @@ constexpr auto all = [] {
       {duration, "MEMCACHE_SRV_REFRESH"},
       {truth, "MEMCACHE_TLS"},
       {truth, "MEMCACHE_TLS_SKIP_HOSTNAME_VERIFICATION"},
-      {ratio, "TRACING_SAMPLING_RATE"},
+      {ratio, "TRACING_SAMPLING_RATE", needs, "TRACING_ENABLED", "requests are not traced",
+       "set TRACING_ENABLED=true, or unset it"},
       {duration, "XDS_CLIENT_BACKOFF_INITIAL_INTERVAL", of_xds},
       {truth, "XDS_CLIENT_BACKOFF_JITTER", of_xds},
       {duration, "XDS_CLIENT_BACKOFF_MAX_INTERVAL", of_xds},
@@ -157,6 +185,10 @@ constexpr auto all = [] {
 // Further variables without effect, by their prefixes.
 constexpr std::string_view without_effect_prefixes[] = {"DOG_STATSD_MOGRIFIER_", "TRACING_",
                                                         "OTEL_", "MEMCACHE_"};
+
+bool is_listed(std::string_view name) {
+  return std::ranges::any_of(all, [&](const Variable& one) { return name == one.name; });
+}
 
 bool is_readable(VariableKind kind, const std::string& text) {
   switch (kind) {
@@ -270,6 +302,10 @@ void Variables::check() {
     if (fate == of_xds && is_wanted(name) && !is_xds())
       warn(name, "has no effect, as limits come from files",
            "set CONFIG_TYPE=GRPC_XDS_SOTW, or unset it");
+    if (fate == of_otlp && text(name) && !is_wanted("TRACING_ENABLED") &&
+        !text("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"))
+      warn(name, "has no effect, as neither traces nor metrics are sent",
+           "set TRACING_ENABLED=true, or unset it");
   }
   if (text("BACKEND_TYPE").value_or("redis") != "redis")
     complain("BACKEND_TYPE", "only Redis can keep the counters, or sluice itself",
@@ -280,7 +316,7 @@ void Variables::check() {
   if (!io_.variables) return;
   for (const auto& [name, value] : io_.variables())
     for (const std::string_view prefix : without_effect_prefixes)
-      if (name.starts_with(prefix) && name != "TRACING_ENABLED" && !value.empty())
+      if (name.starts_with(prefix) && !value.empty() && (prefix == "MEMCACHE_" || !is_listed(name)))
         warn(name.c_str(), "has no effect here", "it may be unset");
 }
 

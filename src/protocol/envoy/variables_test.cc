@@ -429,6 +429,127 @@ TEST(EnvoyVariables, PlaceTheLimits) {
   EXPECT_EQ(read({{"CACHE_KEY_PREFIX", "0"}}).files.rules.key_prefix, "0");
 }
 
+// "traces to URL 0.5 5000 512 2048", "metrics to URL 60000", and what differs from the defaults.
+std::string otlp_of(const Read& its) {
+  const otlp::Options& otlp = its.config.otlp;
+  std::ostringstream text;
+  if (!otlp.traces.endpoint.empty())
+    text << "traces to " << otlp.traces.endpoint << " " << otlp.traces.sample << " "
+         << otlp.traces.delay.us / 1000 << " " << otlp.traces.batch << " " << otlp.traces.queue
+         << " by " << otlp.service << " " << otlp.name_space << " " << otlp.instance;
+  if (!otlp.metrics.endpoint.empty())
+    text << "metrics to " << otlp.metrics.endpoint << " " << otlp.metrics.interval.us / 1000;
+  if (otlp.timeout != base::seconds(10)) text << " timeout " << otlp.timeout.us / 1000;
+  for (const auto& [name, value] : otlp.headers) text << " " << name << "=" << value;
+  for (const std::string& file : {otlp.tls.authority, otlp.tls.certificate, otlp.tls.key})
+    if (!file.empty()) text << " " << file;
+  return text.str();
+}
+
+struct OtlpCase {
+  Texts variables;
+  const char *otlp, *said;
+};
+
+void expect_otlp(bool traces, std::initializer_list<OtlpCase> cases) {
+  for (const OtlpCase& one : cases) {
+    Texts variables = one.variables;
+    if (traces) variables.emplace("TRACING_ENABLED", "true");
+    const Read its = read(variables);
+    EXPECT_EQ(its.said, one.said) << named(variables);
+    if (its.said.find("error") == its.said.npos) {
+      EXPECT_EQ(otlp_of(its), one.otlp) << named(variables);
+    }
+  }
+}
+
+// Each of them alone: what one says does not depend on another one.
+TEST(EnvoyVariables, PlaceTraces) {
+  expect_otlp(
+      true,
+      {{{}, "traces to http://localhost:4318/v1/traces 1 5000 512 2048 by RateLimit  ", ""},
+       {{{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:1/"}},
+        "traces to http://c:1/v1/traces 1 5000 512 2048 by RateLimit  ",
+        ""},
+       {{{"OTEL_EXPORTER_OTLP_ENDPOINT", "https://c/below"}},
+        "traces to https://c/below/v1/traces 1 5000 512 2048 by RateLimit  ",
+        ""},
+       {{{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://t:2/as/it/is"},
+         {"OTEL_EXPORTER_OTLP_ENDPOINT", "http://c:1"}},
+        "traces to http://t:2/as/it/is 1 5000 512 2048 by RateLimit  ",
+        ""},
+       {{{"TRACING_SERVICE_NAME", "a"}},
+        "traces to http://localhost:4318/v1/traces 1 5000 512 2048 by a  ",
+        ""},
+       {{{"TRACING_SERVICE_NAMESPACE", "n"}, {"TRACING_SERVICE_INSTANCE_ID", "i"}},
+        "traces to http://localhost:4318/v1/traces 1 5000 512 2048 by RateLimit n i",
+        ""},
+       {{{"TRACING_SAMPLING_RATE", "0.5"}},
+        "traces to http://localhost:4318/v1/traces 0.5 5000 512 2048 by RateLimit  ",
+        ""},
+       {{{"TRACING_SAMPLING_RATE", "7"}},
+        "traces to http://localhost:4318/v1/traces 1 5000 512 2048 by RateLimit  ",
+        ""},
+       {{{"OTEL_BSP_SCHEDULE_DELAY", "100"}},
+        "traces to http://localhost:4318/v1/traces 1 100 512 2048 by RateLimit  ",
+        ""},
+       {{{"OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "64"}, {"OTEL_BSP_MAX_QUEUE_SIZE", "4096"}},
+        "traces to http://localhost:4318/v1/traces 1 5000 64 4096 by RateLimit  ",
+        ""},
+       {{{"OTEL_BSP_SCHEDULE_DELAY", "soon"}},
+        "traces to http://localhost:4318/v1/traces 1 5000 512 2048 by RateLimit  ",
+        "warning OTEL_BSP_SCHEDULE_DELAY"},
+       {{{"OTEL_EXPORTER_OTLP_HEADERS", "a=b%2Cc, x-d = e"},
+         {"OTEL_EXPORTER_OTLP_TIMEOUT", "250"},
+         {"OTEL_EXPORTER_OTLP_CERTIFICATE", "/ca"}},
+        "traces to http://localhost:4318/v1/traces 1 5000 512 2048 by RateLimit   timeout 250 "
+        "a=b,c x-d=e /ca",
+        ""},
+       {{{"OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", "/c"}, {"OTEL_EXPORTER_OTLP_CLIENT_KEY", "/k"}},
+        "traces to http://localhost:4318/v1/traces 1 5000 512 2048 by RateLimit   /c /k",
+        ""},
+       {{{"OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4318"}},
+        "",
+        "error OTEL_EXPORTER_OTLP_ENDPOINT"},
+       {{{"OTEL_EXPORTER_OTLP_HEADERS", "host=a"}}, "", "error OTEL_EXPORTER_OTLP_HEADERS"},
+       {{{"OTEL_EXPORTER_OTLP_CLIENT_KEY", "/k"}}, "", "error OTEL_EXPORTER_OTLP_CLIENT_KEY"},
+       {{{"TRACING_EXPORTER_PROTOCOL", "http"}},
+        "traces to http://localhost:4318/v1/traces 1 5000 512 2048 by RateLimit  ",
+        ""},
+       {{{"TRACING_EXPORTER_PROTOCOL", "grpc"}}, "", "error TRACING_EXPORTER_PROTOCOL"},
+       {{{"TRACING_EXPORTER_PROTOCOL", "udp"}}, "", "error TRACING_EXPORTER_PROTOCOL"}});
+}
+
+TEST(EnvoyVariables, OfTracesHaveNoEffectWithoutThem) {
+  for (const char* name :
+       {"TRACING_SERVICE_NAME", "TRACING_EXPORTER_PROTOCOL", "OTEL_EXPORTER_OTLP_ENDPOINT",
+        "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_HEADERS",
+        "OTEL_EXPORTER_OTLP_CERTIFICATE", "OTEL_BSP_SCHEDULE_DELAY", "OTEL_METRIC_EXPORT_INTERVAL"})
+    expect_otlp(false, {{{{name, "grpc"}}, "", ("warning " + std::string(name)).c_str()}});
+  expect_otlp(
+      false,
+      {{{{"TRACING_ENABLED", "false"}}, "", ""},
+       {{{"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "http://m:3"}}, "metrics to http://m:3 60000", ""},
+       {{{"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "http://m:3"},
+         {"OTEL_METRIC_EXPORT_INTERVAL", "100"},
+         {"OTEL_EXPORTER_OTLP_HEADERS", "a=b"}},
+        "metrics to http://m:3 100 a=b",
+        ""}});
+}
+
+// What Envoy Gateway sets where `telemetry.tracing` is configured.
+TEST(EnvoyVariables, OfEnvoyGatewaysTracesGiveNoWarning) {
+  expect_otlp(false, {{{{"TRACING_ENABLED", "true"},
+                        {"TRACING_SERVICE_NAME", "envoy-ratelimit"},
+                        {"TRACING_SERVICE_NAMESPACE", "envoy-gateway-system"},
+                        {"TRACING_SERVICE_INSTANCE_ID", "envoy-ratelimit-5d8"},
+                        {"TRACING_SAMPLING_RATE", "0.6"},
+                        {"OTEL_EXPORTER_OTLP_ENDPOINT", "http://otel.monitoring.svc:4318"}},
+                       "traces to http://otel.monitoring.svc:4318/v1/traces 0.6 5000 512 2048 by "
+                       "envoy-ratelimit envoy-gateway-system envoy-ratelimit-5d8",
+                       ""}});
+}
+
 // The variables that the tables below a heading of a page name.
 std::set<std::string> variables_of(const char* file, std::string_view heading) {
   std::ifstream page(tests::source_path(file));

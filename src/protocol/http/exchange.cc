@@ -151,6 +151,14 @@ namespace {
 using access::Right;
 using request::Verb;
 
+// A literal: spans have no text that a client invents in place of a method.
+std::string_view known_method(std::string_view method) {
+  constexpr std::string_view all[] = {"POST",  "GET",     "HEAD",  "PUT",    "DELETE",
+                                      "PATCH", "CONNECT", "TRACE", "OPTIONS"};
+  const auto* const found = std::ranges::find(all, method);
+  return found == std::end(all) ? std::string_view("_OTHER") : *found;
+}
+
 // The largest buffer that an exchange keeps for its next use.
 constexpr size_t kept_bytes_max = size_t{16} << 10;
 
@@ -195,6 +203,8 @@ void Exchange::clear() {
   auth_rule_.clear();
   over_ = is_again_ = is_repeated_ = false;
   once_.reset();
+  if (span_) [[unlikely]]
+    span_.give_up();
 }
 
 bool Exchange::is_large() const {
@@ -221,9 +231,48 @@ Exchange::Begun Exchange::begin(const Question& question, const ConnectionContex
   clear();
   is_head_ = question.method.size() == 4 && question.method == "HEAD";
   route_ = find_route(question.path);
-  if (route_ != nullptr && route_->action == Action::auth)
-    return begin_auth(question, around, note, requests);
-  return begin_api(question, around, note, requests);
+  return around.peer.spans == nullptr ? begin_route(question, around, note, requests)
+                                      : begin_traced(question, around, note, requests);
+}
+
+Exchange::Begun Exchange::begin_route(const Question& question, const ConnectionContext& around,
+                                      uint32_t note, request::Requests& requests) {
+  return route_ != nullptr && route_->action == Action::auth
+             ? begin_auth(question, around, note, requests)
+             : begin_api(question, around, note, requests);
+}
+
+// ---- The span ----
+
+Exchange::Begun Exchange::begin_traced(const Question& question, const ConnectionContext& around,
+                                       uint32_t note, request::Requests& requests) {
+  begin_span(question, around);
+  const size_t first = requests.size();
+  const Begun begun = begin_route(question, around, note, requests);
+  if (!span_ || !around.peer.spans->wants_values()) return begun;
+  for (const request::Request& request : requests.items().subspan(first))
+    for (const request::Entry& entry : requests.descriptor(request))
+      span_->note_entry(entry.key, entry.value);
+  return begun;
+}
+
+// Questions about counters have one, but not those about the server.
+void Exchange::begin_span(const Question& question, const ConnectionContext& around) {
+  if (route_ == nullptr || (!route_->right && route_->action != Action::auth) ||
+      question.method == "OPTIONS")
+    return;
+  otlp::CallerFields fields;
+  for (const wire::HttpField& field : question.fields) fields.add(field.name, field.value);
+  span_ = around.peer.spans->begin(fields, around.peer.clock->now());
+  if (!span_) return;
+  span_->kind = otlp::Span::Kind::http;
+  span_->name = route_->path;
+  span_->method = known_method(question.method);
+}
+
+void Exchange::end_span(uint16_t status, const ConnectionContext& around) {
+  span_->status = status;
+  span_.end(around.peer.clock->now());
 }
 
 // ---- Checks before the body is read, in their order ----
@@ -611,6 +660,8 @@ Exchange::Begun Exchange::ask_health(uint32_t note, request::Requests& requests)
 void Exchange::forget(const ConnectionContext& around) {
   end_wait(around);
   once_.reset();
+  if (span_) [[unlikely]]
+    span_.give_up();
 }
 
 // Writes the answer of an exchange.
@@ -635,6 +686,12 @@ constexpr int64_t preflight_seconds = 600;
 }  // namespace
 
 void Exchange::write(const ConnectionContext& around, Answer& answer) {
+  write_answer(around, answer);
+  if (span_) [[unlikely]]
+    end_span(answer.status, around);
+}
+
+void Exchange::write_answer(const ConnectionContext& around, Answer& answer) {
   answer.add("Cache-Control", "no-store");
   if (!origin_.empty()) [[unlikely]]
     write_origin(answer);
@@ -1142,6 +1199,8 @@ bool Exchange::take(const request::Request& request, const Verdict& verdict, bas
                     const ConnectionContext& around) {
   if (taken_ == 0) now_ = now;
   ++taken_;
+  if (span_) [[unlikely]]
+    span_->note(verdict);
   if (verdict.generation != 0) generation_ = verdict.generation;
   const bool last = taken_ == expected_;
   if (last && waits_) end_wait(around);

@@ -23,6 +23,7 @@
 #include "access/users.h"
 #include "base/buffer.h"
 #include "base/time.h"
+#include "otlp/spans.h"
 #include "protocol/http/answer.h"
 #include "protocol/http/auth_request.h"
 #include "protocol/http/guard.h"
@@ -170,10 +171,17 @@ class Exchange {
   };
 
   void clear();
+  void begin_span(const Question& question, const ConnectionContext& around);
+  void end_span(uint16_t status, const ConnectionContext& around);
+  void write_answer(const ConnectionContext& around, Answer& answer);
   bool is_misdirected(const Question& question, const ConnectionContext& around) const;
   Begun refuse_host(std::string_view host, const ConnectionContext& around);
   void report(const ConnectionContext& around) const;
   Begun refuse(const ProblemKind& kind, std::string_view detail);
+  Begun begin_traced(const Question& question, const ConnectionContext& around, uint32_t note,
+                     request::Requests& requests);
+  Begun begin_route(const Question& question, const ConnectionContext& around, uint32_t note,
+                    request::Requests& requests);
   Begun begin_api(const Question& question, const ConnectionContext& around, uint32_t note,
                   request::Requests& requests);
   Begun begin_action(const Question& question, const RequestFields& fields, bool is_get_take,
@@ -289,6 +297,7 @@ class Exchange {
   };
   bool has_claim() const { return once_ != nullptr && once_->claim; }
   std::unique_ptr<Once> once_;
+  otlp::OpenSpan span_;  // none: the request is not traced
 };
 
 }  // namespace sluice::http
