@@ -582,8 +582,9 @@ TEST(EnvoyVariables, AreThoseOfThePages) {
   for (const std::string_view name : known)
     if (name.starts_with("CONFIG_") || name.starts_with("XDS_") ||
         name.starts_with("GRPC_SERVER_") || name.starts_with("GRPC_CLIENT_") ||
-        name.starts_with("REDIS_TLS"))
+        name.starts_with("REDIS_TLS")) {
       EXPECT_TRUE(of_gateways.contains(std::string(name))) << name;
+    }
 }
 
 }  // namespace
