@@ -1,6 +1,6 @@
 // The counters that a user's right is limited to, as patterns. A counter is compared by one text,
-// RULE:ACTOR: the rule's name and the actor as `sluice counters` and `sluice explain` show them,
-// whatever protocol the request came by. Values; any thread.
+// RULE:ACTOR: the rule's name and the actor as `sluice counters` shows them (`explain` may write
+// exact(ACTOR)), whatever protocol the request came by. Values; any thread.
 #pragma once
 
 #include <cstddef>

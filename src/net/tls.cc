@@ -138,6 +138,23 @@ void forget_errors() {
   if (ERR_peek_error() != 0) ERR_clear_error();
 }
 
+// In TLS 1.3 the order of Go and BoringSSL, unless openssl.cnf has one: OpenSSL's own has AES-256
+// first, which costs more, and protects no session better that lives as long as a connection.
+void prefer_short_keys(SSL_CTX* context) {
+  constexpr const char* order =
+      "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256";
+  std::string now;
+  const STACK_OF(SSL_CIPHER)* const all = SSL_CTX_get_ciphers(context);
+  for (int i = 0; i < sk_SSL_CIPHER_num(all); ++i) {
+    const SSL_CIPHER* const one = sk_SSL_CIPHER_value(all, i);
+    if (SSL_CIPHER_get_protocol_id(one) >> 8 != 0x13) continue;
+    if (!now.empty()) now += ':';
+    now += SSL_CIPHER_get_name(one);
+  }
+  if (now == OSSL_default_ciphersuites())
+    SLUICE_CHECK(SSL_CTX_set_ciphersuites(context, order) == 1);
+}
+
 constexpr size_t files_bytes_max = size_t{4} << 20;
 constexpr size_t names_shown_max = 8;
 
@@ -270,11 +287,7 @@ base::Result<std::unique_ptr<TlsContext>> TlsContext::open(const TlsServer& serv
   SSL_CTX_set_num_tickets(made, asks ? 0 : 1);
   if (asks) SSL_CTX_set_options(made, SSL_OP_NO_TICKET);
   SSL_CTX_set_options(made, SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_NO_COMPRESSION);
-  // The order of Go and BoringSSL. OpenSSL's has AES-256 first, which costs more and protects no
-  // session better that lives as long as a connection.
-  SLUICE_CHECK(SSL_CTX_set_ciphersuites(made,
-                                        "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:"
-                                        "TLS_CHACHA20_POLY1305_SHA256") == 1);
+  prefer_short_keys(made);
   if (!alpn.empty()) SSL_CTX_set_alpn_select_cb(made, choose, rules);
   if (server.client == TlsServer::Client::ignore) return context;
   if (server.with_system && !trust_usual(made)) return base::Problem{last_error()};
@@ -583,7 +596,7 @@ ssize_t Tls::read(char* to, size_t room) {
   room_ = {};
   if (!ahead_.empty() || !kept_.empty()) {
     const int error = errno;
-    kept_ = std::string(ahead_);
+    std::string(ahead_).swap(kept_);  // an assignment could keep a long buffer for a short rest
     ahead_ = kept_;
     errno = error;
   }

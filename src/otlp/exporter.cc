@@ -10,6 +10,7 @@
 #include <random>
 #include <utility>
 
+#include "base/printable.h"
 #include "otlp/post.h"
 
 namespace sluice::otlp {
@@ -19,6 +20,8 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr seconds told_again_after{60};
+// At most so much of a collector's reason is shown.
+constexpr size_t rejected_bytes_max = 256;
 constexpr std::array<milliseconds, 2> waits_between_tries{milliseconds(500), milliseconds(2000)};
 
 uint64_t unix_ns() {
@@ -59,8 +62,9 @@ struct Exporter::Signal {
   const std::string url;
   Post post;
   std::atomic<uint64_t> sent{0}, failed{0};
-  bool is_down = false;  // that was told
-  Clock::time_point told_at{};
+  bool is_down = false;  // the last message was not taken
+  bool is_told = false;  // its being down, and that it works again was not
+  Clock::time_point told_at{}, rejected_told_at{};
   mutable std::mutex mutex;
   std::string problem{};  // guarded
 };
@@ -213,7 +217,8 @@ bool Exporter::send(Signal& signal, const std::string& message, uint64_t count) 
     const uint64_t refused = std::min(rejected.count, count);
     signal.sent += count - refused;
     signal.failed += refused;
-    tell(signal, rejected.count == 0 ? "" : "it rejected a part: " + rejected.why);
+    tell(signal, "");
+    if (rejected.count > 0) tell_rejected(signal, rejected.why);
   } else {
     signal.failed += count;
     tell(signal, sent.problem);
@@ -227,15 +232,31 @@ void Exporter::tell(Signal& signal, const std::string& problem) {
     signal.problem = problem;
   }
   if (problem.empty()) {
-    if (std::exchange(signal.is_down, false))
+    signal.is_down = false;
+    if (std::exchange(signal.is_told, false))
       log_->info("OTLP: {} takes {} again", signal.url, signal.name);
     return;
   }
+  signal.is_down = true;
   const auto now = Clock::now();
-  if (std::exchange(signal.is_down, true) && now - signal.told_at < told_again_after) return;
+  if (now - signal.told_at < told_again_after) return;
   signal.told_at = now;
+  signal.is_told = true;
   log_->warn("OTLP: {} does not take {}: {}; what is not taken is dropped and counted", signal.url,
              signal.name, problem);
+}
+
+// The collector works, and has its reasons.
+void Exporter::tell_rejected(Signal& signal, const std::string& reason) {
+  const std::string why = base::printable(reason, rejected_bytes_max);
+  {
+    const std::lock_guard lock(signal.mutex);
+    signal.problem = "it rejected a part: " + why;
+  }
+  const auto now = Clock::now();
+  if (now - signal.rejected_told_at < told_again_after) return;
+  signal.rejected_told_at = now;
+  log_->warn("OTLP: {} rejected a part of {}: {}; it is counted", signal.url, signal.name, why);
 }
 
 uint64_t Exporter::dropped() const {

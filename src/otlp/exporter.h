@@ -75,6 +75,7 @@ class Exporter final : public metrics::Source {
   void send_metrics();
   bool send(Signal& signal, const std::string& message, uint64_t count);
   void tell(Signal& signal, const std::string& problem);
+  void tell_rejected(Signal& signal, const std::string& reason);
   uint64_t dropped() const;
 
   const Options options_;

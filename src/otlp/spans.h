@@ -70,7 +70,7 @@ struct Span {
   void note_entry(std::string_view key, std::string_view value);
 };
 
-// What workers look at; a reload changes it. Any thread.
+// What workers look at. Any thread.
 class Sampling {
  public:
   // `share`: 0 to 1, of the traces that begin here, and of those whose caller leaves it open.

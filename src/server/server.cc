@@ -45,7 +45,8 @@ using log::LogModule;
 
 namespace {
 
-// So that a stop takes less than five seconds, whatever the clients do.
+// So that a stop takes less than five seconds, whatever the clients do, and one more where what is
+// traced is still to be sent.
 constexpr auto stop_limit = std::chrono::milliseconds(4000);
 constexpr int housekeeping_niceness = 10;
 constexpr auto overrides_told_every = std::chrono::milliseconds(20);

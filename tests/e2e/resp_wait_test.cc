@@ -2,10 +2,12 @@
 // and ends with its timeout, its units or its connection.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <csignal>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -248,6 +250,7 @@ TEST(RespIdle, AnOpenTransactionIsTimedAsARequest) {
   std::string told = "+QUEUED\r";
   size_t queued = 0;
   while (open.send("PING\r\n")) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
     const auto line = open.read_line();
     if (line != "+QUEUED\r") {
       told = line.value_or("");

@@ -404,6 +404,7 @@ void RespSession::transact(const CommandEntry& entry, Words words) {
   if (entry.name == "multi") {
     if (open_ != nullptr) return answer("-ERR MULTI calls can not be nested\r\n");
     open_ = std::make_unique<Transaction>();
+    ++transactions_;
     return answer(ok);
   }
   if (entry.name == "exec") return execute();

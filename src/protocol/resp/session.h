@@ -90,6 +90,8 @@ class RespSession final : public request::Session {
     return (open_ == nullptr ? 0 : open_->bytes()) +
            (executed_ == nullptr ? 0 : executed_->bytes());
   }
+  // Its commands are whole requests, and do not lengthen the transaction's time.
+  uint64_t oldest_unfinished() const override { return open_ == nullptr ? 0 : transactions_; }
   // What is executed is whole: the client owes nothing.
   bool may_pause() const override { return open_ == nullptr; }
 
@@ -216,6 +218,7 @@ class RespSession final : public request::Session {
   wire::RespCommandReader reader_;
   base::Arena texts_;                      // of inline commands, until the next `receive`
   std::unique_ptr<Transaction> open_;      // from MULTI to EXEC
+  uint64_t transactions_ = 0;              // that were opened
   std::unique_ptr<Transaction> executed_;  // from EXEC until its replies are written
   request::Requests* requests_ = nullptr;  // during `receive`
   const int64_t id_;

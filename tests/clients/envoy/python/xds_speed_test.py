@@ -3,6 +3,7 @@ bounds; processor time is counted, as what a client waits for on a busy machine 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import statistics
 import time
@@ -23,7 +24,11 @@ class Speed(XdsTest):
         """The seconds that each thread has run."""
         assert server.process is not None
         threads = Path(f"/proc/{server.process.process.pid}/task").iterdir()
-        return {one.name: int((one / "schedstat").read_text().split()[0]) / 1e9 for one in threads}
+        ran = {}
+        for one in threads:
+            with contextlib.suppress(FileNotFoundError):  # it has ended meanwhile
+                ran[one.name] = int((one / "schedstat").read_text().split()[0]) / 1e9
+        return ran
 
     def workers(self, server: XdsServer) -> set[str]:
         """The threads that answer requests, as found by the answers; each connection goes to the worker that has fewest."""
