@@ -8,9 +8,19 @@ namespace sluice::base {
 
 namespace {
 
-void append_escaped(std::string& out, char c) {
+bool is_control(char c) {
+  const auto byte = static_cast<unsigned char>(c);
+  return byte < 0x20 || byte == 0x7f;
+}
+
+void append_hex(std::string& out, char c) {
   static constexpr char hex[] = "0123456789abcdef";
   const auto byte = static_cast<unsigned char>(c);
+  out += hex[byte >> 4];
+  out += hex[byte & 15];
+}
+
+void append_escaped(std::string& out, char c) {
   if (c == '\n') {
     out += "\\n";
   } else if (c == '\r') {
@@ -19,16 +29,13 @@ void append_escaped(std::string& out, char c) {
     out += "\\t";
   } else {
     out += "\\x";
-    out += hex[byte >> 4];
-    out += hex[byte & 15];
+    append_hex(out, c);
   }
 }
 
-// Control characters of ASCII, and those that have two bytes (U+0080 to U+009F), which some
-// terminals obey.
-bool is_control(std::string_view character) {
-  const auto first = static_cast<unsigned char>(character[0]);
-  return first < 0x20 || first == 0x7f || (first == 0xc2 && character[1] < '\xa0');
+// U+0080 to U+009F, which some terminals obey.
+bool is_wide_control(std::string_view character) {
+  return character[0] == '\xc2' && character[1] < '\xa0';
 }
 
 }  // namespace
@@ -37,10 +44,15 @@ void append_printable(std::string& out, std::string_view text) {
   while (!text.empty()) {
     const auto [size, valid] = utf8::first_sequence(text);
     const std::string_view character = text.substr(0, size);
-    if (valid && !is_control(character))
-      out += character;
-    else
+    if (!valid || is_control(character[0])) {
       for (const char c : character) append_escaped(out, c);
+    } else if (size == 2 && is_wide_control(character)) {
+      out += "\\u{";
+      append_hex(out, character[1]);
+      out += '}';
+    } else {
+      out += character;
+    }
     text.remove_prefix(size);
   }
 }

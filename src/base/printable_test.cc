@@ -17,7 +17,7 @@ TEST(Printable, EscapesControlCharactersAndBytesThatAreNotUtf8) {
             "gr\xc3\xbc\xc3\x9f | \xe2\x82\xac \xf0\x9f\x98\x80");
   EXPECT_EQ(printable("\xff \xe2\x82 \xed\xa0\x80 \xc0\xaf"),
             "\\xff \\xe2\\x82 \\xed\\xa0\\x80 \\xc0\\xaf");
-  EXPECT_EQ(printable("\xc2\x80\xc2\x9f\xc2\xa0"), "\\xc2\\x80\\xc2\\x9f\xc2\xa0");
+  EXPECT_EQ(printable("\xc2\x80\xc2\x9f\xc2\xa0"), "\\u{80}\\u{9f}\xc2\xa0");
   EXPECT_EQ(printable(std::string_view("\0", 1)), "\\x00");
 }
 

@@ -117,7 +117,8 @@ std::string with_hint(std::string failure, const AskTarget& target) {
   const bool may_be_tls = failure.starts_with("the server closed the connection") ||
                           failure.starts_with("the connection was lost: Connection reset") ||
                           failure.find("a TLS server") != failure.npos;
-  if (!target.tls && may_be_tls)
+  const bool is_known = failure.find("; it answers as") != failure.npos;
+  if (!target.tls && may_be_tls && !is_known)
     failure += "; if that port has TLS, write https:// or such in front of the address";
   return failure;
 }

@@ -76,8 +76,9 @@ Authority::Files Authority::sign(const std::string& name) const {
   need(X509_sign(x509, key_, EVP_sha256()) > 0);
   BIO* const bio = BIO_new(BIO_s_mem());
   need(PEM_write_bio_PrivateKey(bio, key, nullptr, nullptr, 0, nullptr, nullptr) == 1);
-  Files files{folder_.write(name_ + "-redis.crt", pem_of(x509)),
-              folder_.write(name_ + "-redis.key", text_of(bio))};
+  const std::string file = name_ + "-redis-" + std::to_string(++signed_);
+  Files files{folder_.write(file + ".crt", pem_of(x509)),
+              folder_.write(file + ".key", text_of(bio))};
   X509_free(x509);
   EVP_PKEY_free(key);
   return files;

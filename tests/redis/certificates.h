@@ -23,8 +23,8 @@ class Authority {
   struct Files {
     std::string certificate, key;
   };
-  // Makes a key and a certificate for a server. `name` is as in a certificate: `IP:127.0.0.1`,
-  // `DNS:localhost`.
+  // Makes a key and a certificate, in files of their own. `name` is as in a certificate:
+  // `IP:127.0.0.1`, `DNS:localhost`.
   Files sign(const std::string& name) const;
 
  private:
@@ -33,6 +33,7 @@ class Authority {
   evp_pkey_st* key_;
   x509_st* x509_;
   std::string certificate_;
+  mutable int signed_ = 0;
 };
 
 }  // namespace sluice::tests

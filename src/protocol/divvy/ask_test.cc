@@ -60,7 +60,9 @@ TEST(AskDivvy, ReportsServerErrors) {
        "that is not a reply of Divvy's protocol: HTTP/1.1 400 Bad Request; it answers as an HTTP "
        "server does" +
            hint},
-      {"", "the server closed the connection without a reply"},
+      {"",
+       "the server closed the connection without a reply; if that port has TLS, write https:// or "
+       "such in front of the address"},
       {"SSH-2.0",
        "the server closed the connection without a reply; it answers as an SSH server does" + hint},
       {std::string(1 << 20, 'x'),

@@ -34,8 +34,12 @@ TEST(AskDroplet, ReportsServerErrors) {
       {"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n"
        "Sec-WebSocket-Accept: x\r\n\r\n",
        "that is not a server of droplet's protocol: its handshake does not answer ours"},
-      {"HTTP/1.1 101", "the server closed the connection without a reply"},
-      {"", "the server closed the connection without a reply"},
+      {"HTTP/1.1 101",
+       "the server closed the connection without a reply; if that port has TLS, write https:// or "
+       "such in front of the address"},
+      {"",
+       "the server closed the connection without a reply; if that port has TLS, write https:// or "
+       "such in front of the address"},
       {std::string(1 << 20, 'x'), "that is not a server of droplet's protocol"},
   };
   for (const auto& [answer, error] : cases) {

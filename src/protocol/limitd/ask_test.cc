@@ -32,7 +32,9 @@ TEST(AskLimitd, ReportsServerErrors) {
     std::string answer, error;
   };
   const Case cases[] = {
-      {"", "the server closed the connection without a reply"},
+      {"",
+       "the server closed the connection without a reply; if that port has TLS, write https:// or "
+       "such in front of the address"},
       {"-ERR x",
        "the server closed the connection without a reply; it answers as a Redis server does: is "
        "that the port you mean?"},

@@ -280,7 +280,9 @@ TEST_F(RespAsk, ReportsServerErrors) {
                   "error: that is not a reply of Redis' protocol; it answers as an HTTP server "
                   "does: is that the port you mean?\n"}));
   EXPECT_EQ(ask("+PON", {"ping"}),
-            (Said{3, "error: the server closed the connection without a reply\n"}));
+            (Said{3,
+                  "error: the server closed the connection without a reply; if that port has TLS, "
+                  "write https:// or such in front of the address\n"}));
   std::string deep = "*1\r\n";
   for (size_t i = 0; i < resp_depth_max; ++i) deep += "*1\r\n";
   EXPECT_EQ(ask(deep + ":1\r\n", {"ping"}), (Said{3, "error: a reply is nested too deeply\n"}));
