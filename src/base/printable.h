@@ -10,8 +10,8 @@ namespace sluice::base {
 // shown escaped (\n, \r, \t, \x1b, \u{9b}, \xff), all else as it is.
 void append_printable(std::string& out, std::string_view text);
 
-// The same as a string, of whole characters in the first bytes_max bytes of `text`; "..." stands for
-// the rest.
+// The same as a string, of whole characters in the first bytes_max bytes of `text`; "..." stands
+// for the rest.
 std::string printable(std::string_view text, size_t bytes_max = std::string_view::npos);
 
 }  // namespace sluice::base
