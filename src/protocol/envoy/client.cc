@@ -60,10 +60,10 @@ base::Result<std::unique_ptr<const ServiceAnswer>> ServiceClient::ask(
   }
   auto socket = calls::Socket::connect(host_, port_, timeout_, {.tls = tls.get(), .name = host_});
   if (!socket) return std::move(socket).problem();
-  if (tls != nullptr && socket->alpn() != "h2")
+  if (tls_ && socket->alpn() != "h2")
     return base::Problem{"the server does not offer HTTP/2 over TLS (ALPN), as gRPC needs"};
   wire::GrpcClientCall call(authority_of(host_, port_), should_rate_limit, message.view(), timeout_,
-                            authorization_, tls != nullptr);
+                            authorization_, tls_.has_value());
   if (base::Done done = run_call(call, *socket); !done) return std::move(done).problem();
   const wire::GrpcAnswer& answer = call.answer();
   if (answer.status != 0)
