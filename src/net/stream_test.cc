@@ -258,8 +258,8 @@ TEST_P(TlsStreams, AReadKeepsTheRecordsThatItHasNoRoomFor) {
   EXPECT_EQ(errno, EAGAIN);
 }
 
-// Records, pieces and rooms of random sizes, in both directions. After a read that says that there
-// is no more, another one finds nothing.
+// Records, pieces and rooms of random sizes, in both directions. Where may_have_more says no, the
+// next read finds nothing.
 TEST_P(TlsStreams, NothingIsLostOrOverlooked) {
   std::mt19937 random(7);
   const auto below = [&](size_t bound) { return random() % bound; };

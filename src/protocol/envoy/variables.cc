@@ -32,6 +32,23 @@ struct Variable {
   const char *what = nullptr, *remedy = nullptr;
 };
 
+constexpr Variable of_tls(VariableKind kind, const char* name) {
+  return {kind,
+          name,
+          Fate::needs,
+          "GRPC_SERVER_USE_TLS",
+          "there is no TLS",
+          "set GRPC_SERVER_USE_TLS=true, or unset it"};
+}
+constexpr Variable of_traces(VariableKind kind, const char* name) {
+  return {kind,
+          name,
+          Fate::needs,
+          "TRACING_ENABLED",
+          "requests are not traced",
+          "set TRACING_ENABLED=true, or unset it"};
+}
+
 constexpr auto all = [] {
   using enum VariableKind;
   using enum Fate;
@@ -100,12 +117,9 @@ constexpr auto all = [] {
       {text, "REDIS_PERSECOND_AUTH"},
       {truth, "REDIS_PERSECOND_TLS"},
       {truth, "GRPC_SERVER_USE_TLS"},
-      {text, "GRPC_SERVER_TLS_CERT", needs, "GRPC_SERVER_USE_TLS", "there is no TLS",
-       "set GRPC_SERVER_USE_TLS=true, or unset it"},
-      {text, "GRPC_SERVER_TLS_KEY", needs, "GRPC_SERVER_USE_TLS", "there is no TLS",
-       "set GRPC_SERVER_USE_TLS=true, or unset it"},
-      {text, "GRPC_CLIENT_TLS_CACERT", needs, "GRPC_SERVER_USE_TLS", "there is no TLS",
-       "set GRPC_SERVER_USE_TLS=true, or unset it"},
+      of_tls(text, "GRPC_SERVER_TLS_CERT"),
+      of_tls(text, "GRPC_SERVER_TLS_KEY"),
+      of_tls(text, "GRPC_CLIENT_TLS_CACERT"),
       {text, "GRPC_CLIENT_TLS_SAN", needs, "GRPC_CLIENT_TLS_CACERT",
        "clients are not asked for certificates", "set GRPC_CLIENT_TLS_CACERT, or unset it"},
       {text, "REDIS_TLS_CLIENT_CERT", of_redis},
@@ -125,24 +139,15 @@ constexpr auto all = [] {
       {duration, "REDIS_STARTUP_MAX_INTERVAL", no_effect},
       {duration, "REDIS_STARTUP_MAX_ELAPSED_TIME", no_effect},
       {truth, "TRACING_ENABLED"},
-      {text, "TRACING_EXPORTER_PROTOCOL", needs, "TRACING_ENABLED", "requests are not traced",
-       "set TRACING_ENABLED=true, or unset it"},
-      {text, "TRACING_SERVICE_NAME", needs, "TRACING_ENABLED", "requests are not traced",
-       "set TRACING_ENABLED=true, or unset it"},
-      {text, "TRACING_SERVICE_NAMESPACE", needs, "TRACING_ENABLED", "requests are not traced",
-       "set TRACING_ENABLED=true, or unset it"},
-      {text, "TRACING_SERVICE_INSTANCE_ID", needs, "TRACING_ENABLED", "requests are not traced",
-       "set TRACING_ENABLED=true, or unset it"},
-      {text, "OTEL_EXPORTER_OTLP_ENDPOINT", needs, "TRACING_ENABLED", "requests are not traced",
-       "set TRACING_ENABLED=true, or unset it"},
-      {text, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", needs, "TRACING_ENABLED",
-       "requests are not traced", "set TRACING_ENABLED=true, or unset it"},
-      {text, "OTEL_BSP_SCHEDULE_DELAY", needs, "TRACING_ENABLED", "requests are not traced",
-       "set TRACING_ENABLED=true, or unset it"},
-      {text, "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", needs, "TRACING_ENABLED", "requests are not traced",
-       "set TRACING_ENABLED=true, or unset it"},
-      {text, "OTEL_BSP_MAX_QUEUE_SIZE", needs, "TRACING_ENABLED", "requests are not traced",
-       "set TRACING_ENABLED=true, or unset it"},
+      of_traces(text, "TRACING_EXPORTER_PROTOCOL"),
+      of_traces(text, "TRACING_SERVICE_NAME"),
+      of_traces(text, "TRACING_SERVICE_NAMESPACE"),
+      of_traces(text, "TRACING_SERVICE_INSTANCE_ID"),
+      of_traces(text, "OTEL_EXPORTER_OTLP_ENDPOINT"),
+      of_traces(text, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"),
+      of_traces(text, "OTEL_BSP_SCHEDULE_DELAY"),
+      of_traces(text, "OTEL_BSP_MAX_EXPORT_BATCH_SIZE"),
+      of_traces(text, "OTEL_BSP_MAX_QUEUE_SIZE"),
       {text, "OTEL_METRIC_EXPORT_INTERVAL", needs, "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
        "no metrics are sent", "set OTEL_EXPORTER_OTLP_METRICS_ENDPOINT, or unset it"},
       {text, "OTEL_EXPORTER_OTLP_HEADERS", of_otlp},
@@ -173,8 +178,7 @@ constexpr auto all = [] {
       {duration, "MEMCACHE_SRV_REFRESH"},
       {truth, "MEMCACHE_TLS"},
       {truth, "MEMCACHE_TLS_SKIP_HOSTNAME_VERIFICATION"},
-      {ratio, "TRACING_SAMPLING_RATE", needs, "TRACING_ENABLED", "requests are not traced",
-       "set TRACING_ENABLED=true, or unset it"},
+      of_traces(ratio, "TRACING_SAMPLING_RATE"),
       {duration, "XDS_CLIENT_BACKOFF_INITIAL_INTERVAL", of_xds},
       {truth, "XDS_CLIENT_BACKOFF_JITTER", of_xds},
       {duration, "XDS_CLIENT_BACKOFF_MAX_INTERVAL", of_xds},
