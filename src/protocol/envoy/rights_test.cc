@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "access/users_by_rights_test.h"
 #include "protocol/envoy/service_wishes_test.h"
 #include "protocol/envoy/service_world_test.h"
 #include "wire/grpc.h"
@@ -19,6 +20,8 @@ namespace {
 
 using namespace service_world;
 using access::Right;
+using tests::every_right;
+using tests::users_by_rights;
 using wire::GrpcStatus;
 
 constexpr const char* limits =
@@ -26,14 +29,12 @@ constexpr const char* limits =
     "descriptors:\n"
     "  - { key: k, rate_limit: { unit: minute, requests_per_unit: 5 } }\n"
     "  - { key: s, shadow_mode: true, rate_limit: { unit: minute, requests_per_unit: 5 } }\n";
-const access::Rights every{Right::take, Right::put, Right::look, Right::admin};
-constexpr std::string_view all_rights[] = {"take", "put", "look", "admin"};
 constexpr const char* json_body =
     R"({"domain":"d","descriptors":[{"entries":[{"key":"k","value":"a"}]}]})";
 
 access::User limited(const std::string& name, const std::vector<std::string>& takes,
                      const std::vector<std::string>& puts = {}) {
-  access::User one{name, every, access::digest_of(name)};
+  access::User one{name, every_right, access::digest_of(name)};
   one.reach[static_cast<size_t>(Right::take)] = access::Reach(takes);
   one.reach[static_cast<size_t>(Right::put)] = access::Reach(puts);
   return one;
@@ -41,19 +42,11 @@ access::User limited(const std::string& name, const std::vector<std::string>& ta
 
 // `only-R`, `without-R`, `elsewhere`, `here`, and one of a certificate.
 std::shared_ptr<const access::Users> users() {
-  access::User by_certificate{"by-certificate", every};
+  access::User by_certificate{"by-certificate", every_right};
   by_certificate.certificate = "client.example";
   std::vector<access::User> all = {by_certificate, limited("elsewhere", {"d.k:z*", "other"}),
                                    limited("here", {"d.k:a*"})};
-  for (size_t i = 0; i < std::size(all_rights); ++i) {
-    access::Rights without;
-    for (size_t j = 0; j < std::size(all_rights); ++j)
-      if (j != i) without.add(static_cast<Right>(j));
-    const std::string name(all_rights[i]);
-    all.push_back({"without-" + name, without, access::digest_of("without-" + name)});
-    all.push_back({"only-" + name, {static_cast<Right>(i)}, access::digest_of("only-" + name)});
-  }
-  return std::make_shared<const access::Users>(std::move(all));
+  return users_by_rights(std::move(all));
 }
 
 // The message of a method or a page, and its answer to a client that may ask.
@@ -114,10 +107,10 @@ class EnvoyRights : public testing::Test {
     expect(right ? unknown : permitted, "", "unknown.example");
     expect(permitted, "", "client.example");
     expect(right ? unknown : permitted, "wrong", "client.example");
-    for (size_t i = 0; i < std::size(all_rights); ++i) {
+    for (size_t i = 0; i < access::right_names.size(); ++i) {
       const bool is_its = right == static_cast<Right>(i);
-      expect(known(!is_its), "without-" + std::string(all_rights[i]), "");
-      expect(known(is_its), "only-" + std::string(all_rights[i]), "");
+      expect(known(!is_its), "without-" + std::string(access::right_names[i]), "");
+      expect(known(is_its), "only-" + std::string(access::right_names[i]), "");
     }
     expect(touches ? refused : permitted, "elsewhere", "");
     expect(permitted, "here", "");

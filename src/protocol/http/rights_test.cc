@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "access/users_by_rights_test.h"
 #include "protocol/http/exchange.h"
 #include "protocol/http/http_text_test.h"
 
@@ -19,6 +20,8 @@ namespace {
 using namespace session_world;
 using access::Right;
 using access::right_names;
+using tests::every_right;
+using tests::users_by_rights;
 
 // The request by which a route is asked, and its answer to a client that may ask it.
 struct Line {
@@ -50,9 +53,6 @@ const std::map<std::string_view, Line> lines = {
     {"/health", {"", 200, false, "GET"}},
 };
 
-const access::Rights every{Right::take, Right::put, Right::look, Right::admin};
-constexpr std::string_view all_rights[] = {"take", "put", "look", "admin"};
-
 access::User user(const std::string& name, access::Rights rights, const std::string& pattern = {},
                   bool by_certificate = false) {
   access::User one{name, rights, by_certificate ? access::Digest{} : access::digest_of(name)};
@@ -65,17 +65,11 @@ access::User user(const std::string& name, access::Rights rights, const std::str
 
 // `only-R`, `without-R`, and with all rights `elsewhere`, `here` and `by-certificate`.
 std::shared_ptr<const access::Users> users() {
-  std::vector<access::User> all = {
-      user("elsewhere", every, "by-ip:z*"), user("here", every, "by-ip:a*"),
-      user("throttles", every, "throttle:0|a"), user("by-certificate", every, {}, true)};
-  for (size_t i = 0; i < std::size(all_rights); ++i) {
-    access::Rights without;
-    for (size_t j = 0; j < std::size(all_rights); ++j)
-      if (j != i) without.add(static_cast<Right>(j));
-    all.push_back(user("without-" + std::string(all_rights[i]), without));
-    all.push_back(user("only-" + std::string(all_rights[i]), {static_cast<Right>(i)}));
-  }
-  return std::make_shared<const access::Users>(std::move(all));
+  std::vector<access::User> all = {user("elsewhere", every_right, "by-ip:z*"),
+                                   user("here", every_right, "by-ip:a*"),
+                                   user("throttles", every_right, "throttle:0|a"),
+                                   user("by-certificate", every_right, {}, true)};
+  return users_by_rights(std::move(all));
 }
 
 int status_of(World& world, const Route& route, const Line& line, const std::string& token,
@@ -108,8 +102,8 @@ TEST(HttpRights, EachRouteAnswersEachClientAsItsLineSays) {
     expect(needs_user ? 401 : line.status, "", "unknown");
     expect(line.status, "", "by-certificate");
     expect(needs_user ? 401 : line.status, "wrong", "by-certificate");
-    for (size_t i = 0; i < std::size(all_rights); ++i) {
-      const std::string name(all_rights[i]);
+    for (size_t i = 0; i < access::right_names.size(); ++i) {
+      const std::string name(access::right_names[i]);
       const bool is_its = route.right == static_cast<Right>(i);
       expect(needs_user && is_its ? 403 : line.status, "without-" + name);
       expect(needs_user && !is_its ? 403 : line.status, "only-" + name);
@@ -155,8 +149,8 @@ access::User limited(const std::string& name, const std::vector<std::string>& pa
 struct Limited : World {
   explicit Limited(const std::vector<std::string>& patterns)
       : World({.rules = two_rules,
-               .users = std::make_shared<const access::Users>(
-                   std::vector<access::User>{limited("app", patterns), user("ops", every)})}) {}
+               .users = std::make_shared<const access::Users>(std::vector<access::User>{
+                   limited("app", patterns), user("ops", every_right)})}) {}
   int ask(std::string_view path, const std::string& body, const std::string& token = "app") {
     return session_world::ask(*this, post(path, body, "Authorization: Bearer " + token + "\r\n"))
         .status;
@@ -242,7 +236,7 @@ TEST(HttpRights, ReloadsChangePatternsButNotWaitsThatWereTaken) {
                             "Authorization: Bearer app\r\n")),
             "");
   world.access.set(std::make_shared<const access::Users>(
-      std::vector<access::User>{limited("app", {"by-ip:b*"}), user("ops", every)}));
+      std::vector<access::User>{limited("app", {"by-ip:b*"}), user("ops", every_right)}));
   EXPECT_EQ(world.ask("/v1/take", by_ip("a")), 403);
   EXPECT_EQ(world.ask("/v1/take", by_ip("b")), 200);
   EXPECT_EQ(world.ask("/v1/wait", by_ip("a")), 403);
@@ -257,7 +251,7 @@ TEST(HttpRights, AChargeThatIsSentAgainNeedsTheRightAgain) {
   EXPECT_EQ(world.ask("/v1/charge", body), 200) << "the refused one has left no id";
   EXPECT_EQ(world.ask("/v1/charge", body), 200);
   world.access.set(std::make_shared<const access::Users>(
-      std::vector<access::User>{limited("app", {"by-ip:b*"}), user("ops", every)}));
+      std::vector<access::User>{limited("app", {"by-ip:b*"}), user("ops", every_right)}));
   EXPECT_EQ(world.ask("/v1/charge", body), 403);
   EXPECT_EQ(world.left(R"("ip": "a")"), 2);
 }

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "access/users_by_rights_test.h"
 #include "protocol/resp/command_table.h"
 #include "protocol/resp/commands_world_test.h"
 
@@ -19,6 +20,8 @@ namespace {
 
 using access::Right;
 using commands_test::World;
+using tests::every_right;
+using tests::users_by_rights;
 
 // Its arguments, and how its reply begins to a client that may send it.
 struct Line {
@@ -74,11 +77,8 @@ const std::map<std::string_view, Line> lines = {
     {"watch", {"k", "+OK"}},
 };
 
-constexpr std::string_view all_rights[] = {"take", "put", "look", "admin"};
-const access::Rights every{Right::take, Right::put, Right::look, Right::admin};
-
 access::User limited(const std::string& name, const std::vector<std::string>& patterns) {
-  access::User one{name, every, access::digest_of(name)};
+  access::User one{name, every_right, access::digest_of(name)};
   for (const Right right : {Right::take, Right::put, Right::look})
     one.reach[static_cast<size_t>(right)] = access::Reach(patterns);
   return one;
@@ -86,19 +86,11 @@ access::User limited(const std::string& name, const std::vector<std::string>& pa
 
 // `only-R`, `without-R`, `limited` to the patterns, and one of a certificate.
 std::shared_ptr<const access::Users> users(const std::vector<std::string>& patterns) {
-  access::User by_certificate{"by-certificate", every};
+  access::User by_certificate{"by-certificate", every_right};
   by_certificate.certificate = "client.example";
   std::vector<access::User> all = {by_certificate};
   if (!patterns.empty()) all.push_back(limited("limited", patterns));
-  for (size_t i = 0; i < std::size(all_rights); ++i) {
-    access::Rights without;
-    for (size_t j = 0; j < std::size(all_rights); ++j)
-      if (j != i) without.add(static_cast<Right>(j));
-    const std::string name(all_rights[i]);
-    all.push_back({"without-" + name, without, access::digest_of("without-" + name)});
-    all.push_back({"only-" + name, {static_cast<Right>(i)}, access::digest_of("only-" + name)});
-  }
-  return std::make_shared<const access::Users>(std::move(all));
+  return users_by_rights(std::move(all));
 }
 
 // The reply to a client's command, after it has shown the token, which may be wrong.
@@ -133,8 +125,8 @@ TEST(RespRights, EachCommandAnswersEachClientAsItsLineSays) {
     expect({}, "wrong", line.to_stranger);
     expect({}, "", line.to_stranger, "unknown.example");
     expect({}, "", line.reply, "client.example");
-    for (size_t i = 0; i < std::size(all_rights); ++i) {
-      const std::string name(all_rights[i]);
+    for (size_t i = 0; i < access::right_names.size(); ++i) {
+      const std::string name(access::right_names[i]);
       const bool is_its = entry.right == static_cast<Right>(i);
       expect({}, "without-" + name, is_its ? "-NOPERM" : line.reply);
       expect({}, "only-" + name, entry.right && !is_its ? "-NOPERM" : line.reply);
