@@ -309,10 +309,6 @@ class Session {
   // Has the wait of this request been ended so?
   virtual bool is_wait_interrupted(const Request&) const { return is_interrupted(); }
 
-  // When the server stops: does `goodbye` answer the requests that wait? Otherwise they get
-  // server_stops, and what was received behind them is answered too.
-  virtual bool answers_waits_itself() const { return false; }
-
   // Bytes of memory that the session holds for a request of which it has consumed a part.
   virtual size_t unfinished_bytes() const { return 0; }
   // Where several requests may be unfinished at a time: names the oldest of them, so that others

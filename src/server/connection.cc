@@ -172,13 +172,23 @@ void Connection::release_input() {
   worker_.account(*this, std::exchange(held_, 0), 0);
 }
 
-// Batches under way may be charged already, so they are answered before the refusal; nothing more
-// is received.
+// Batches under way may be charged already, and a wait may have its units, so they are answered
+// before the refusal; nothing more is received.
 void Connection::refuse_behind_replies(std::string_view why) {
-  if (under_way_.empty()) return refuse(why);
+  if (under_way_.empty() && !worker_.engine().has_late(*this)) return refuse(why);
   leaving_ = true;
   refusal_ = why;
   waits_.leave();
+  worker_.engine().interrupt(*this);
+}
+
+// Refuses a client that is to be refused once all that it asked is answered. False: it is not.
+bool Connection::refuse_answered() {
+  if (refusal_.empty() || phase_ != Phase::serving || !under_way_.empty() ||
+      worker_.engine().has_late(*this))
+    return false;
+  refuse(refusal_);
+  return true;
 }
 
 // Its requests are not decided any more, so the engine forgets them.
@@ -408,7 +418,8 @@ bool Connection::decide() {
     else
       served = resume_batch();
     closing = served == engine::Served::ended;
-    if (leaving_ && !closing && under_way_.empty()) {
+    if (leaving_ && !closing && under_way_.empty() &&
+        (refusal_.empty() || !worker_.engine().has_late(*this))) {
       const std::string_view fault = session_->fault();
       if (!fault.empty()) {
         worker_.stats().fault(protocol_, fault);
@@ -494,7 +505,7 @@ bool Connection::may_owe() const {
 // and the connection ends behind them.
 bool Connection::awaits_late_replies() {
   engine::Engine& engine = worker_.engine();
-  if (session_->answers_waits_itself() || !engine.has_late(*this)) return false;
+  if (!engine.has_late(*this)) return false;
   engine.stop_waits(*this);
   return true;
 }
@@ -540,6 +551,7 @@ void Connection::flush_late(bool needs_commit) {
   late_ = std::string();
   const bool sent = flush(needs_commit);
   if (shared_ != nullptr) note_kept();
+  if (sent && refuse_answered()) return;
   if (!sent || !may_read()) return;
   note_idle();
   // Input that the session held back, if there is any.
@@ -746,6 +758,7 @@ void Connection::write_more() {
   waits_.leave();
   release_unsent();
   if (phase_ == Phase::flushing) return close_gently();
+  if (refuse_answered()) return;
   worker_.engine().continue_lists(*this);
   process();
 }

@@ -159,6 +159,7 @@ class Connection final : public engine::ReplySink,
   bool may_read() const { return phase_ == Phase::serving && unsent_.empty() && can_receive(); }
   void refuse(std::string_view why);
   void refuse_behind_replies(std::string_view why);
+  bool refuse_answered();
   void end_wait();
   void release_input();
   bool is_unfinished() const;

@@ -151,7 +151,8 @@ class StopCrossing : public testing::TestWithParam<Kind> {
       ASSERT_EQ(answer.status, 200) << answer.body;
       const int used = quota_of_looks - Json::parse(answer.body).at("remaining").get<int>();
       EXPECT_GE(used, actor.low) << name_of(i) << ": what was answered is forgotten";
-      EXPECT_LE(used, actor.high) << name_of(i) << ": what was not granted is charged";
+      EXPECT_LE(used, actor.high) << name_of(i)
+                                  << ": what was not granted is charged; the last end:" << told_;
       actor.low = actor.high = actor.base = used;
       actor.quota.reset();
       if (quota) set_override(i, *quota);
@@ -275,6 +276,7 @@ class StopCrossing : public testing::TestWithParam<Kind> {
 
   // The end of a life, with requests under way.
   void cross(int signal, bool fails) {
+    told_ = " signal " + std::to_string(signal) + ',';
     std::vector<std::unique_ptr<Asking>> asked;
     const int count = 4 + dice_(8), stops_at = dice_(count);
     std::optional<int> new_quota;
@@ -336,6 +338,8 @@ class StopCrossing : public testing::TestWithParam<Kind> {
       waited[static_cast<size_t>(one->actor)] =
           waited[static_cast<size_t>(one->actor)] || one->waits;
       ++answers_[told];
+      told_ += ' ' + name_of(one->actor) + (one->waits ? " waits " : " takes ") +
+               std::to_string(one->units) + ": " + std::to_string(told) + ',';
       EXPECT_TRUE(told == 200 || told == 429 || told == 503 || told == 0) << told;
       if (told == 200)
         charge(actor, one->units);
@@ -436,6 +440,7 @@ class StopCrossing : public testing::TestWithParam<Kind> {
   std::vector<Actor> all_ = std::vector<Actor>(actors);
   std::map<int, std::optional<int>> may_have_;  // overrides whose setting was not answered
   std::map<int, int> answers_;                  // to requests that crossed an end
+  std::string told_;                            // by the last end, to whom
 };
 
 TEST_P(StopCrossing, ForgetsAndInventsNothing) {

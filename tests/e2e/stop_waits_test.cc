@@ -5,6 +5,7 @@
 #include <chrono>
 #include <csignal>
 #include <future>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -47,6 +48,62 @@ TEST(StopWithWaits, AnswersAWaitOverHttpAtOnce) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, promised(Milliseconds(150)));
   client.socket().half_close();
   stopped.get();
+}
+
+// The end of the first wait of a queue may give the second one its units. Then that one is told so:
+// what a client is told and what is charged are the same.
+TEST(StopWithWaits, ChargesOverHttpOnlyWhatItAnswers) {
+  constexpr int queues = 16;
+  const Folder folder;
+  const std::string file = folder.write(
+      "sluice.yaml",
+      "listen: [{ protocol: http, address: \"127.0.0.1:0\" }, { protocol: admin, address: "
+      "\"127.0.0.1:0\" }]\nworkers: 1\nstore: { path: data, durability: always }\n"
+      "rules:\n- { name: jars, match: { jar: \"*\" }, actor: jar,\n"
+      "    limit: { quota: 3, algorithm: fixed_bucket } }\n");
+  const auto asked = [](const std::string& target, int queue, int units) {
+    return http_e2e::post(target,
+                          http_e2e::about({{"jar", std::to_string(queue)}}, {{"n", units}}));
+  };
+  std::vector<int> used(queues, 2);
+  {
+    Process server({.arguments = {"serve", "--config", file}});
+    const uint16_t port = await_listening(server, "http"), admin = await_listening(server, "admin");
+    std::vector<std::unique_ptr<http_e2e::Http1>> waits;
+    for (int units : {2, 1})
+      for (int queue = 0; queue < queues; ++queue) {
+        http_e2e::Http1 client(port);
+        if (units == 2) {
+          ASSERT_EQ(client.ask(asked("/v1/take", queue, 2)).status, 200);
+        }
+        waits.push_back(std::make_unique<http_e2e::Http1>(port));
+        waits.back()->send(asked("/v1/wait", queue, units));
+        ASSERT_TRUE(comes([&] {
+          return sample(admin, "sluice_waiting_requests") == std::to_string(waits.size());
+        }));
+      }
+    server.signal(SIGTERM);
+    for (size_t i = 0; i < waits.size(); ++i) {
+      const HttpAnswer answer = waits[i]->read();
+      ASSERT_TRUE(answer.status == 200 || answer.status == 503) << answer.body;
+      if (answer.status == 200) {
+        used[i % queues] += i < queues ? 2 : 1;
+      } else {
+        EXPECT_NE(answer.body.find("the server stops; nothing was taken"), std::string::npos)
+            << answer.body;
+      }
+      waits[i].reset();
+    }
+    EXPECT_EQ(server.wait(), 0);
+  }
+  Process server({.arguments = {"serve", "--config", file}});
+  const uint16_t port = await_listening(server, "http");
+  for (int queue = 0; queue < queues; ++queue) {
+    const HttpAnswer answer = http_e2e::Http1(port).ask(asked("/v1/peek", queue, 0));
+    EXPECT_EQ(http_e2e::Json::parse(answer.body).at("remaining"),
+              3 - used[static_cast<size_t>(queue)])
+        << queue;
+  }
 }
 
 // A person who waits with `sluice ask` is told of the stop, not that the units are never there.

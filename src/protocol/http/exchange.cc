@@ -1245,10 +1245,11 @@ bool Exchange::fail_by(const Verdict& verdict, const ConnectionContext& around) 
     refuse(problems::forbidden, verdict.error);
     return true;
   }
-  // A failure of the store, and a lack of room for inline limits, may pass: 503. Other errors are
-  // the request's, and a retry would not help: 400.
-  const bool passes =
-      verdict.cause != request::Error::none || verdict.error == request::too_many_inline_limits;
+  // A failure of the store, a lack of room for inline limits and a stop may pass: 503. Other errors
+  // are the request's, and a retry would not help: 400.
+  const bool passes = verdict.cause != request::Error::none ||
+                      verdict.error == request::too_many_inline_limits ||
+                      verdict.error == request::server_stops;
   if (passes) retry_after_ = base::seconds(1);
   refuse(passes ? problems::reduced_capacity : problems::bad_request, verdict.error);
   return true;

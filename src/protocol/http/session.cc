@@ -184,6 +184,7 @@ bool Http1Session::reply(const request::Request& request, const request::Verdict
   Exchange& exchange = *open_[first_].exchange;
   now_ = now;
   if (!exchange.is_ready() && !exchange.take(request, verdict, now, around())) return true;
+  if (verdict.error == request::server_stops) open_[first_].is_last = closing_ = true;
   answer(std::move(open_[first_++]), out);
   if (first_ == open_.size() && std::exchange(owes_go_ahead_, false)) out.append(go_ahead);
   return true;
@@ -217,12 +218,6 @@ void Http1Session::farewell(base::Buffer& out) {
 
 void Http1Session::refuse(std::string_view why, base::Buffer& out) {
   write_problem(problems::reduced_capacity, why, out);
-}
-
-// Refuses a request that waits: nothing was charged for it.
-void Http1Session::goodbye(base::Buffer& out) {
-  if (!holds_back()) return;
-  write_problem(problems::reduced_capacity, "the server stops; nothing was charged", out);
 }
 
 namespace {
@@ -395,17 +390,7 @@ void Http2Session::refuse(std::string_view, base::Buffer& out) {
   goodbye(out);
 }
 
-// Refuses requests that wait: nothing was charged for them.
 void Http2Session::goodbye(base::Buffer& out) {
-  constexpr std::string_view why = "the server stops; nothing was charged";
-  for (uint32_t number = 0; number < open_.size(); ++number) {
-    if (open_[number].exchange == nullptr || !open_[number].exchange->waits()) continue;
-    open_[number].exchange->forget(around());
-    open_[number].exchange->fail({}, problems::reduced_capacity, why);
-    answer(number, *open_[number].exchange,
-           peer_.clock == nullptr ? base::Time{} : peer_.clock->now());
-    close(number);
-  }
   http2_.finish_shutdown();
   http2_.write(out);
 }

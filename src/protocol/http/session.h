@@ -59,7 +59,6 @@ class Http1Session final : public request::Session {
   std::string_view fault_text() const override { return reader_.problem(); }
   void farewell(base::Buffer& out) override;
   void refuse(std::string_view why, base::Buffer& out) override;
-  void goodbye(base::Buffer& out) override;
 
  private:
   // A request whose answer was not written, and the form that its head requires.
@@ -195,7 +194,6 @@ class HttpSession final : public request::Session {
     if (door_ != nullptr) door_->farewell(out);
   }
   void refuse(std::string_view why, base::Buffer& out) override;
-  bool answers_waits_itself() const override { return true; }
   void goodbye(base::Buffer& out) override {
     if (door_ != nullptr) door_->goodbye(out);
   }

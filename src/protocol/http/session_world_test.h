@@ -331,6 +331,11 @@ class Connection final : public engine::ReplySink {
     if (is_closed()) return;
     if (!session_->holds_back()) process();
     if (is_closed() || !under_way_.empty()) return;
+    if (world_.engine().has_late(*this)) {
+      world_.engine().stop_waits(*this);
+      world_.settle();
+      if (is_closed()) return;
+    }
     world_.engine().forget(*this);
     base::Buffer out;
     session_->goodbye(out);
