@@ -54,6 +54,7 @@ rules:
   - { name: auth, match: { header.x-api-key: "*" }, actor: header.x-api-key, limit: { quota: 1000000000, window: 1d } }
   - { name: take, match: { method: POST, path: /bench, ip: "*" }, actor: ip, limit: { quota: 1000000000, window: 1d } }
 http:
+  twins: [throttlecrab]
   auth: { profiles: { bench: { proxy: nginx, deny: 403, headers: [x-api-key] } } }
 """
 

@@ -96,6 +96,14 @@ TEST(HttpAllocation, ChargesAllocateNothing) {
       "HTTP/1.1 200");
 }
 
+TEST(HttpAllocation, QuestionsAsThrottlecrabTakesThemAllocateNothing) {
+  expect_no_allocation(
+      {http::post("/throttle",
+                  R"({"key": "a-name-that-no-string-holds-without-memory", "max_burst": 3, )"
+                  R"("count_per_period": 1, "period": 60, "quantity": 1})")},
+      "\"allowed\": false", {.http = "{ twins: [throttlecrab] }"});
+}
+
 TEST(HttpAllocation, TakesOfAUserAllocateNothing) {
   const std::string token = access::make_token();
   const std::string name = "the-team-of-the-shop";  // too long for a string without an allocation

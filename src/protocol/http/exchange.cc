@@ -3,18 +3,24 @@
 #include <openssl/evp.h>
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cstddef>
 #include <iterator>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <utility>
 
+#include "base/arena.h"
 #include "base/bounds.h"
 #include "base/check.h"
 #include "base/decimal.h"
 #include "base/printable.h"
 #include "base/text_writer.h"
 #include "base/units.h"
+#include "base/utf8.h"
 #include "limit/gcra.h"
 #include "policy/inline_limits.h"
 #include "protocol/http/auth_request.h"
@@ -22,6 +28,7 @@
 #include "protocol/http/guard.h"
 #include "protocol/http/json_text.h"
 #include "protocol/http/openapi.h"
+#include "protocol/http/take_body.h"
 #include "protocol/http/wait_count.h"
 #include "protocol/http/worker_state.h"
 #include "request/kept_verdict.h"
@@ -1007,21 +1014,57 @@ void Exchange::take_auth(const request::Verdict& verdict, const ConnectionContex
   if (!verdict.allowed) append_take(verdict, false, members_);
 }
 
-// throttlecrab's POST /throttle, with answers and errors in throttlecrab's form. Its body has a
-// reader of its own: throttlecrab skips members that it does not know, of any value, whereas the
-// reader of takes (take_body.h) refuses them at their first byte, and so need not skip anything.
+// throttlecrab's POST /throttle, with answers and errors in throttlecrab's form. Its body is read
+// as clients write it, each member once, with plain texts and whole numbers, without allocation.
+// Any other body is read as a tree: throttlecrab skips members that it does not know, of any value,
+// and of repeated ones the last counts.
 
 namespace {
 
 using wire::Json;
 
 struct ThrottleBody {
-  std::string key;
-  int64_t quantity = 1;
-  limit::Limit limit{};
+  std::string_view key;  // in the body
+  // max_burst, count_per_period, period, quantity
+  std::array<int64_t, 4> numbers{0, 0, 0, 1};
 };
 
-std::optional<int64_t> integer_of(const Json& body, const char* member) {
+constexpr std::array<std::string_view, 4> throttle_numbers = {"max_burst", "count_per_period",
+                                                              "period", "quantity"};
+
+// False: `body` must be read as a tree, and `to` must not be used.
+bool read_plain_throttle(std::string_view body, ThrottleBody& to) {
+  if (!base::utf8::is_valid(body)) return false;
+  base::Arena copies;  // of texts with escapes, which make it false
+  std::string problem;
+  TakeBodyScanner scanner(body, copies, problem);
+  constexpr unsigned key_bit = 1U << throttle_numbers.size(), required = key_bit | 0b0111;
+  unsigned seen = 0;
+  if (!scanner.take('{')) return false;
+  do {
+    std::string_view name, number;
+    if (scanner.peek() != '"' || !scanner.read_text(name) || !scanner.take(':')) return false;
+    unsigned bit = key_bit;
+    if (name == "key") {
+      if (scanner.peek() != '"' || !scanner.read_text(to.key)) return false;
+    } else {
+      const auto found = std::find(throttle_numbers.begin(), throttle_numbers.end(), name);
+      if (found == throttle_numbers.end() || !scanner.is_at_number() ||
+          !scanner.read_number(number))
+        return false;
+      const auto at = static_cast<size_t>(found - throttle_numbers.begin());
+      const char* const end = number.data() + number.size();
+      const auto read = std::from_chars(number.data(), end, to.numbers[at]);
+      if (read.ptr != end || read.ec != std::errc()) return false;
+      bit = 1U << at;
+    }
+    if ((seen & bit) != 0 || scanner.has_copies()) return false;
+    seen |= bit;
+  } while (scanner.take(','));
+  return scanner.take('}') && scanner.is_done() && (seen & required) == required;
+}
+
+std::optional<int64_t> integer_of(const Json& body, std::string_view member) {
   const auto found = body.find(member);
   if (found == body.end() || !found->is_number_integer()) return std::nullopt;
   if (found->is_number_unsigned() && found->get<uint64_t>() > static_cast<uint64_t>(INT64_MAX))
@@ -1029,34 +1072,30 @@ std::optional<int64_t> integer_of(const Json& body, const char* member) {
   return found->get<int64_t>();
 }
 
-// Returns what is wrong with the body; empty: nothing. Unknown members are skipped, as throttlecrab
-// does.
-std::string read_throttle_body(std::string_view text, ThrottleBody& to) {
-  const Json body =
-      wire::is_bounded(text) ? Json::parse(text, nullptr, false) : Json(Json::value_t::discarded);
+// Returns what is wrong with the body; empty: nothing.
+std::string read_any_throttle(const Json& body, ThrottleBody& to) {
   if (body.is_discarded() || !body.is_object()) return "the body must be an object of JSON";
   const auto key = body.find("key");
   if (key == body.end() || !key->is_string()) return "`key` must be a text";
-  to.key = key->get<std::string>();
-  int64_t numbers[3] = {};
-  constexpr const char* names[] = {"max_burst", "count_per_period", "period"};
-  for (size_t i = 0; i < 3; ++i) {
-    const auto number = integer_of(body, names[i]);
-    if (!number) return std::string("`") + names[i] + "` must be a whole number";
-    numbers[i] = *number;
+  to = {};
+  to.key = key->get_ref<const std::string&>();
+  for (size_t i = 0; i < throttle_numbers.size(); ++i) {
+    const auto number = integer_of(body, throttle_numbers[i]);
+    const bool is_default = throttle_numbers[i] == "quantity" &&
+                            (!body.contains("quantity") || body.at("quantity").is_null());
+    if (is_default) continue;
+    if (!number) return "`" + std::string(throttle_numbers[i]) + "` must be a whole number";
+    to.numbers[i] = *number;
   }
-  if (const auto quantity = body.find("quantity"); quantity != body.end() && !quantity->is_null()) {
-    const auto number = integer_of(body, "quantity");
-    if (!number) return "`quantity` must be a whole number";
-    to.quantity = *number;
-  }
-  if (to.quantity < 0) return "negative quantity: " + std::to_string(to.quantity);
-  const limit::gcra::Rate rate = limit::gcra::crab_rate(numbers[0], numbers[1], numbers[2]);
+  return {};
+}
+
+std::string problem_of(const ThrottleBody& body, const limit::gcra::Rate& rate) {
+  const int64_t quantity = body.numbers[3];
+  if (quantity < 0) return "negative quantity: " + std::to_string(quantity);
   if (rate.error == limit::gcra::Error::out_of_range)
     return "max_burst, count_per_period and period are out of range together";
-  if (rate.error != limit::gcra::Error::none) return "invalid rate limit parameters";
-  to.limit = rate.limit;
-  return {};
+  return rate.error == limit::gcra::Error::none ? "" : "invalid rate limit parameters";
 }
 
 }  // namespace
@@ -1065,14 +1104,24 @@ Exchange::Begun Exchange::begin_throttle(const Question& question, const Request
                                          uint32_t note, request::Requests& requests) {
   if (!may_read(fields)) return Begun::ready;
   ThrottleBody body;
-  if (const std::string problem = read_throttle_body(question.body, body); !problem.empty())
+  const std::string_view text = question.body;
+  if (!read_plain_throttle(text, body)) {
+    const Json tree =
+        wire::is_bounded(text) ? Json::parse(text, nullptr, false) : Json(Json::value_t::discarded);
+    if (const std::string problem = read_any_throttle(tree, body); !problem.empty())
+      return refuse(problems::bad_request, problem);
+    body.key = requests.hold(body.key);
+  }
+  const auto& [max_burst, count_per_period, period, quantity] = body.numbers;
+  const limit::gcra::Rate rate = limit::gcra::crab_rate(max_burst, count_per_period, period);
+  if (const std::string problem = problem_of(body, rate); !problem.empty())
     return refuse(problems::bad_request, problem);
   requests.open();
   requests.add(request::Entry{kind_entry, throttle_kind});
   requests.add(request::Entry{database_entry, "0"});
-  requests.add(request::Entry{key_entry, requests.hold(body.key)});
-  requests.add(body.limit);
-  requests.commit({.note = note, .cost = body.quantity, .prefix = {}, .tag = {}});
+  requests.add(request::Entry{key_entry, body.key});
+  requests.add(rate.limit);
+  requests.commit({.note = note, .cost = quantity, .prefix = {}, .tag = {}});
   expected_ = 1;
   return Begun::asked;
 }

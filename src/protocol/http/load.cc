@@ -19,6 +19,17 @@ std::string take_body(std::string_view key) {
          R"("}, "n": 1})";
 }
 
+// throttlecrab's question about a counter, and the take that equals it: a counter and its limit.
+std::string throttle_body(std::string_view key) {
+  return R"({"key": ")" + std::string(key) +
+         R"(", "max_burst": 1000000000, "count_per_period": 1000000000, "period": 86400, )"
+         R"("quantity": 1})";
+}
+std::string inline_body(std::string_view key) {
+  return R"({"key": ")" + std::string(key) +
+         R"(", "limits": [{"quota": 1000000000, "window": 86400, "burst": 1000000001}], "n": 1})";
+}
+
 LoadOutcome outcome_of_body(std::string_view body) {
   if (body.find("\"allowed\": true") != body.npos) return LoadOutcome::allowed;
   return body.find("\"allowed\": false") == body.npos ? LoadOutcome::error : LoadOutcome::denied;
@@ -44,13 +55,15 @@ size_t response_bytes(std::string_view text, unsigned& status, std::string_view&
   return end;
 }
 
-class TakeClient final : public protocol::OrderedLoadClient {
+class PostClient : public protocol::OrderedLoadClient {
  public:
+  PostClient(std::string_view path, std::string (*body_of)(std::string_view key))
+      : path_(path), body_of_(body_of) {}
   void append_request(std::string_view key, std::string& out) override {
-    const std::string body = take_body(key);
-    out +=
-        "POST /v1/take HTTP/1.1\r\nHost: 127.0.0.1:8390\r\nContent-Type: application/json\r\n"
-        "Content-Length: ";
+    const std::string body = body_of_(key);
+    out += "POST " + path_ +
+           " HTTP/1.1\r\nHost: 127.0.0.1:8390\r\nContent-Type: application/json\r\n"
+           "Content-Length: ";
     out += std::to_string(body.size()) + "\r\n\r\n" + body;
   }
   size_t read_reply(std::string_view text, LoadOutcome& outcome) const override {
@@ -60,6 +73,20 @@ class TakeClient final : public protocol::OrderedLoadClient {
     outcome = outcome_of_body(body);
     return bytes;
   }
+
+ private:
+  const std::string path_;
+  std::string (*const body_of_)(std::string_view key);
+};
+
+struct TakeClient final : PostClient {
+  TakeClient() : PostClient("/v1/take", take_body) {}
+};
+struct ThrottleClient final : PostClient {
+  ThrottleClient() : PostClient("/throttle", throttle_body) {}
+};
+struct InlineClient final : PostClient {
+  InlineClient() : PostClient("/v1/take", inline_body) {}
 };
 
 // Sends requests as nginx does in forward-auth, with the fields of a browser.
@@ -134,7 +161,9 @@ constexpr protocol::LoadVariant variants[] = {
                "Cache-Control: no-store\r\nRateLimit-Policy: \"auth\";q=1000000000;w=86400\r\n"
                "RateLimit: \"auth\";r=999999999;t=1\r\nX-Sluice-Remaining: 999999999\r\n"
                "X-Sluice-Rule: auth\r\n\r\n"}},
-    {"h2", {.make_client = make<Http2Client>}}};
+    {"h2", {.make_client = make<Http2Client>}},
+    {"throttle", {.make_client = make<ThrottleClient>, .count_requests = count_requests}},
+    {"inline", {.make_client = make<InlineClient>, .count_requests = count_requests}}};
 
 }  // namespace
 }  // namespace http_load

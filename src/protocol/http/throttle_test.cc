@@ -2,11 +2,13 @@
 // in memory, without sockets.
 #include <gtest/gtest.h>
 
+#include <initializer_list>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "protocol/http/http_text_test.h"
+#include "tests/support/dice.h"
 
 namespace sluice::http::throttle_test {
 namespace {
@@ -40,6 +42,71 @@ TEST(HttpThrottle, AnswersAsThrottlecrabDoes) {
   EXPECT_TRUE(ask(world, post("/throttle", crab("other", R"(, "unknown": [1])"))).tells("true"));
   Http2Client client(world);
   EXPECT_EQ(client.ask("/throttle", crab("k")).body, denied.body);
+}
+
+// A body is read in one of two ways: as clients write it, or as a tree. A member that is not known
+// forces the second.
+TEST(HttpThrottle, BothReadersOfABodyAgree) {
+  tests::Dice dice(7);
+  const auto any = [&](std::initializer_list<const char*> texts) {
+    return std::string(texts.begin()[dice(static_cast<int>(texts.size()))]);
+  };
+  World one(with_twin), other(with_twin);
+  int allowed = 0, problems = 0;
+  for (int round = 0; round < 20'000; ++round) {
+    std::string members;
+    const auto add = [&](const std::string& member) {
+      members += (members.empty() ? "" : any({",", ", ", " ,\n"})) + member;
+    };
+    const auto number = [&] {
+      return any({"1",
+                  "2",
+                  "3",
+                  "60",
+                  "7",
+                  "1",
+                  "2",
+                  "0",
+                  "-0",
+                  "-1",
+                  "1.0",
+                  "1e2",
+                  "01",
+                  "null",
+                  "9223372036854775807",
+                  "9223372036854775808",
+                  "-9223372036854775808",
+                  "\"1\"",
+                  "true",
+                  "[1]",
+                  "{}",
+                  "",
+                  "+1",
+                  "2"});
+    };
+    for (const char* name : {"key", "max_burst", "count_per_period", "period", "quantity"}) {
+      const bool is_key = name == std::string("key");
+      const int times = dice(12) == 0 ? dice(3) : name == std::string("quantity") ? dice(2) : 1;
+      for (int i = 0; i < times; ++i)
+        add('"' + std::string(name) + '"' + any({":", ": ", " : "}) +
+            (is_key ? any({"\"k\"", "\"l\"", "\"\\u006b\"", "\"\"", "\"\xff\"", "\"\xc3\xa9\"",
+                           "\"a\nb\"", "3"})
+             : dice(4) == 0 ? number()
+                            : any({"1", "2", "3", "60"})));
+    }
+    const std::string end = any({"}", "}", "}", "} ", "}x", "}}", "", ",}"});
+    const std::string begin = any({"{", "{", "{", " {", "[", "\xef\xbb\xbf{"});
+    const HttpAnswer plain = ask(one, post("/throttle", begin + members + end));
+    add("\"unknown\": 1");
+    const HttpAnswer tree = ask(other, post("/throttle", begin + members + end));
+    EXPECT_EQ(plain.status, tree.status) << members;
+    ASSERT_EQ(plain.body, tree.body) << begin << members << end;
+    allowed += plain.tells("\"allowed\": true");
+    problems += plain.status == 400;
+    one.pass(7'000'000);  // the clock of both
+  }
+  EXPECT_GT(allowed, 1'000);
+  EXPECT_GT(problems, 1'000);
 }
 
 TEST(HttpThrottle, AQuantityOfZeroIsAPeek) {
