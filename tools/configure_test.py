@@ -27,6 +27,7 @@ SECONDS_MAX = 300  # for a configuration, which takes two on an idle machine
 # By package: the preset that cannot be configured without it, and what it says then.
 NEEDED = {
     "libgtest-dev": ("release", "GTest"),
+    "libboost1.81-dev": ("release", "Boost"),
     "protobuf-compiler": ("release program", "protoc"),
     "clang-14": ("asan", "clang++-14"),
     "libclang-rt-14-dev": ("asan", "libclang-rt-14-dev"),
@@ -34,7 +35,7 @@ NEEDED = {
 }
 # With SLUICE_ALL_PACKAGES also all that the program itself needs.
 NEEDED_BY_THE_PROGRAM = (
-    "libboost1.81-dev", "libspdlog-dev", "libfmt-dev", "nlohmann-json3-dev", "libxxhash-dev", "libcli11-dev", "libyaml-dev",
+    "libspdlog-dev", "libfmt-dev", "nlohmann-json3-dev", "libxxhash-dev", "libcli11-dev", "libyaml-dev",
     "libprotobuf-dev", "libssl-dev", "libhiredis-dev", "libnghttp2-dev", "zlib1g-dev", "libpcre2-dev",
     "libleveldb-dev",
 )  # fmt: skip

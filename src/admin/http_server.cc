@@ -1,9 +1,6 @@
 #include "admin/http_server.h"
 
-#include <arpa/inet.h>
-#include <fcntl.h>
 #include <malloc.h>
-#include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -11,26 +8,21 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <boost/asio/executor_work_guard.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
-#include <boost/asio/post.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <cerrno>
 #include <chrono>
 #include <future>
 #include <optional>
 #include <set>
+#include <system_error>
 #include <thread>
 #include <utility>
 
 #include "base/bounds.h"
+#include "net/event_loop.h"
+#include "net/socket_address.h"
 #include "net/stream.h"
 
 namespace sluice::admin {
-
-namespace asio = boost::asio;
-using boost::system::error_code;
 
 namespace {
 
@@ -59,43 +51,53 @@ void release(std::string& text) {
 
 // Of a UNIX socket the process at the other end.
 std::string peer_of(int fd) {
-  sockaddr_storage address{};
-  socklen_t size = sizeof address;
-  if (::getpeername(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) return {};
+  if (const auto address = net::SocketAddress::peer(fd)) return address->unmapped().text();
   ucred peer{};
-  if (socklen_t length = sizeof peer;
-      address.ss_family == AF_UNIX &&
-      ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0)
-    return "user " + std::to_string(peer.uid) + ", process " + std::to_string(peer.pid);
-  std::array<char, INET6_ADDRSTRLEN> text{};
-  if (address.ss_family == AF_INET6) {
-    const auto& six = reinterpret_cast<const sockaddr_in6&>(address);
-    ::inet_ntop(AF_INET6, &six.sin6_addr, text.data(), text.size());
-    return "[" + std::string(text.data()) + "]:" + std::to_string(ntohs(six.sin6_port));
-  }
-  if (address.ss_family != AF_INET) return {};
-  const auto& four = reinterpret_cast<const sockaddr_in&>(address);
-  ::inet_ntop(AF_INET, &four.sin_addr, text.data(), text.size());
-  return std::string(text.data()) + ":" + std::to_string(ntohs(four.sin_port));
+  socklen_t size = sizeof peer;
+  if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.pid <= 0) return {};
+  return "user " + std::to_string(peer.uid) + ", process " + std::to_string(peer.pid);
 }
 
-using Guard = asio::executor_work_guard<asio::io_context::executor_type>;
-
 }  // namespace
+
+// The UNIX socket, where one is served. Where there is no room, or no descriptor, those that come
+// wait in the kernel's queue.
+class HttpServer::Door final : public net::Watcher {
+ public:
+  Door(net::EventLoop& loop, int listener, HttpServer& server, HttpHandler& handler)
+      : listener_(listener),
+        server_(server),
+        handler_(handler),
+        again_(loop, [this] { accept(); }) {}
+
+  void on_ready(bool /*readable*/, bool /*writable*/, bool /*ended*/) override { accept(); }
+
+ private:
+  void accept() {
+    while (server_.has_room()) {
+      const int fd = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+      if (fd < 0 && errno == EAGAIN) return;
+      if (fd < 0) break;
+      server_.adopt(fd, handler_);
+    }
+    again_.set_after(accept_pause);
+  }
+
+  const int listener_;
+  HttpServer& server_;
+  HttpHandler& handler_;
+  net::Timer again_;
+};
 
 struct HttpServer::Impl {
   void make_room(Clock::duration silent_for);
   bool make_place();
   void trim();
   std::shared_ptr<Connection> most_silent(bool of_placed) const;
-  void accept(int listener, HttpServer& server, HttpHandler& handler);
 
   std::shared_ptr<spdlog::logger> log;
-  asio::io_context io{1}, desk_io{1};
-  std::optional<asio::posix::stream_descriptor> door;  // the UNIX socket, where one is served
-  asio::steady_timer door_again{io};
-  asio::steady_timer first{io};  // has the loop open its descriptors now, while there are some
-  Guard work = asio::make_work_guard(io), desk_work = asio::make_work_guard(desk_io);
+  net::EventLoop loop, desk_loop;
+  std::optional<Door> door;
   std::thread thread, desk;
   std::promise<void> desk_ended;
   std::future<void> desk_end = desk_ended.get_future();
@@ -109,33 +111,42 @@ struct HttpServer::Impl {
   bool stopping = false;
 };
 
-class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
+class HttpServer::Connection final : public net::EventLoop::SocketOwner,
+                                     public std::enable_shared_from_this<Connection> {
  public:
   Connection(Impl& server, int fd, HttpHandler& handler, net::TlsContext* tls)
       : server_(server),
         site_(handler),
-        socket_(server.io, fd),
         stream_(net::Stream::accepted(fd, tls)),
-        timer_(server.io),
+        timer_(server.loop,
+               [this] {
+                 const auto self = shared_from_this();
+                 close();
+               }),
         session_(base::bounds::admin_body_bytes_max) {
     session_.set_peer(peer_of(fd));
   }
 
-  void start() {
-    set_limit(request_limit);
+  // False: the system refuses to watch the socket (errno).
+  bool start() {
+    if (!server_.loop.watch(stream_.fd(), *this)) return false;
+    timer_.set_after(request_limit);
     resume();
+    return true;
   }
 
+  void on_ready(bool /*readable*/, bool /*writable*/, bool /*ended*/) override { go_on(); }
+  void on_turn() override { go_on(); }
+
   void close() {
-    // The stream closes the descriptor.
-    socket_.release();
+    server_.loop.remove(*this);
     stream_.close();
     timer_.cancel();
     server_.placed -= static_cast<size_t>(std::exchange(placed_, false));
     const uint64_t body_bytes = std::exchange(body_bytes_, 0);
     server_.bodies_bytes -= body_bytes;
     // Once this has gone.
-    if (body_bytes > large_bytes) asio::post(server_.io, [&server = server_] { server.trim(); });
+    if (body_bytes > large_bytes) server_.loop.post([&server = server_] { server.trim(); });
     server_.all.erase(shared_from_this());
   }
 
@@ -145,42 +156,38 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
   Clock::time_point silent_since() const { return silent_since_; }
 
  private:
-  void set_limit(std::chrono::seconds limit) {
-    timer_.expires_after(limit);
-    timer_.async_wait([self = weak_from_this()](error_code ec) {
-      if (const auto connection = self.lock(); connection && !ec) connection->close();
-    });
+  // What is done next, which may also be done too early.
+  using Step = void (Connection::*)();
+
+  void go_on() {
+    const auto self = shared_from_this();
+    if (const Step next = std::exchange(next_, nullptr); next != nullptr) (this->*next)();
   }
 
-  // Calls `then` when the socket can be read, or written.
-  template <class Then>
-  void await(bool writable, Then then) {
-    using Wait = asio::posix::descriptor_base::wait_type;
-    socket_.async_wait(writable ? Wait::wait_write : Wait::wait_read,
-                       [self = shared_from_this(), then](error_code ec) {
-                         if (!self->stream_.is_open()) return;
-                         ec ? self->close() : then(*self);
-                       });
+  // When the socket is ready again, which a call has found that it is not.
+  void await(Step next) { next_ = next; }
+
+  // After others had their turn. Not from here: what a client sends without end would be a
+  // recursion without end.
+  void later(Step next) {
+    next_ = next;
+    server_.loop.again(*this);
   }
 
   void read() {
     const ssize_t n = stream_.read(buffer_.data(), buffer_.size());
-    if (n < 0 && errno == EAGAIN)
-      return await(stream_.read_wants_write(), [](Connection& self) { self.read(); });
+    if (n < 0 && errno == EAGAIN) return await(&Connection::read);
     if (n <= 0) return close();
     silent_since_ = Clock::now();
     in_.append(buffer_.data(), static_cast<size_t>(n));
-    // Not from here: what a client sends without end would be a recursion without end.
-    asio::post(server_.io, [self = shared_from_this()] {
-      if (self->stream_.is_open()) self->resume();
-    });
+    later(&Connection::resume);
   }
 
   void resume() {
     const bool had_begun = session_.has_begun();
     const auto [consumed, found] = session_.receive(in_);
     in_.erase(0, consumed);
-    if (!had_begun && session_.has_begun()) set_limit(request_limit);
+    if (!had_begun && session_.has_begun()) timer_.set_after(request_limit);
     switch (found) {
       case wire::HttpSession::Found::nothing:
         return read();
@@ -224,9 +231,9 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
       return respond(site_.problem(503, "too many such requests are queued; try later"), false);
     ++server_.queued;
     at_desk_ = true;
-    asio::post(server_.desk_io, [self = shared_from_this()] {
+    server_.desk_loop.post([self = shared_from_this()] {
       auto response = self->site_.answer(self->session_.request());
-      asio::post(self->server_.io, [self, response = std::move(response)] {
+      self->server_.loop.post([self, response = std::move(response)] {
         --self->server_.queued;
         self->at_desk_ = false;
         if (self->stream_.is_open()) self->respond(response, false);
@@ -245,59 +252,56 @@ class HttpServer::Connection : public std::enable_shared_from_this<Connection> {
   }
 
   void write(bool goes_on) {
-    set_limit(response_limit);
+    goes_on_ = goes_on;
+    timer_.set_after(response_limit);
     silent_since_ = Clock::now();
     written_ = 0;
-    write_on(goes_on);
+    write_on();
   }
 
-  void write_on(bool goes_on) {
+  void write_on() {
     while (written_ < out_.size()) {
       const ssize_t n = stream_.write(std::string_view(out_).substr(written_, write_bytes));
-      if (n < 0 && errno == EAGAIN)
-        return await(!stream_.write_wants_read(),
-                     [goes_on](Connection& self) { self.write_on(goes_on); });
+      if (n < 0 && errno == EAGAIN) return await(&Connection::write_on);
       if (n < 0) return close();
       written_ += static_cast<size_t>(n);
       silent_since_ = Clock::now();
-      if (written_ < out_.size())  // others in between
-        return await(true, [goes_on](Connection& self) { self.write_on(goes_on); });
+      if (written_ < out_.size()) return later(&Connection::write_on);
     }
     out_.clear();
     release(out_);
     if (std::exchange(large_, false)) server_.trim();
-    if (!goes_on) return end();
-    set_limit(session_.has_begun() ? request_limit : idle_limit);
-    asio::post(server_.io, [self = shared_from_this()] {
-      if (self->stream_.is_open()) self->resume();
-    });
+    if (!goes_on_) return end();
+    timer_.set_after(session_.has_begun() ? request_limit : idle_limit);
+    later(&Connection::resume);
   }
 
   void end() {
     stream_.end();
-    set_limit(linger_limit);
+    timer_.set_after(linger_limit);
     drain();
   }
 
   void drain() {
-    // Once for each wait, as a client may send without a pause.
+    // Once a turn, as a client may send without a pause.
     const ssize_t n = stream_.discard(buffer_.data(), buffer_.size());
     if (n == 0 || (n < 0 && errno != EAGAIN)) return close();
-    await(false, [](Connection& self) { self.drain(); });
+    n < 0 ? await(&Connection::drain) : later(&Connection::drain);
   }
 
   Impl& server_;
   HttpHandler& site_;
-  asio::posix::stream_descriptor socket_;  // for waits alone; the stream owns the descriptor
   net::Stream stream_;
-  asio::steady_timer timer_;
+  net::Timer timer_;
   wire::HttpSession session_;
   std::array<char, read_bytes> buffer_{};
   std::string in_, out_;
   Clock::time_point silent_since_ = Clock::now();
   uint64_t body_bytes_ = 0;  // of the request that is not answered
   size_t written_ = 0;       // of out_
+  Step next_ = nullptr;
   bool placed_ = false, at_desk_ = false, large_ = false;
+  bool goes_on_ = false;  // once out_ is written
 };
 
 // Null: there is none, or all have answers made for them.
@@ -328,9 +332,9 @@ bool HttpServer::Impl::make_place() {
 // second thread, as it takes milliseconds.
 void HttpServer::Impl::trim() {
   if (std::exchange(trimming, true)) return;
-  asio::post(desk_io, [this] {
+  desk_loop.post([this] {
     ::malloc_trim(0);
-    asio::post(io, [this] { trimming = false; });
+    loop.post([this] { trimming = false; });
   });
 }
 
@@ -344,14 +348,14 @@ HttpServer::~HttpServer() {
 
 void HttpServer::start(size_t places) {
   impl_->places = places;
-  const auto run = [](asio::io_context& io) {
+  const auto run = [](net::EventLoop& loop) {
     const auto self = static_cast<id_t>(gettid());
     setpriority(PRIO_PROCESS, self, getpriority(PRIO_PROCESS, self) + niceness);
-    io.run();
+    loop.run();
   };
-  impl_->thread = std::thread([this, run] { run(impl_->io); });
+  impl_->thread = std::thread([this, run] { run(impl_->loop); });
   impl_->desk = std::thread([this, run] {
-    run(impl_->desk_io);
+    run(impl_->desk_loop);
     impl_->desk_ended.set_value();
   });
 }
@@ -361,12 +365,12 @@ bool HttpServer::has_room() const {
 }
 
 void HttpServer::make_room() {
-  asio::post(impl_->io, [this] { impl_->make_room(first_words_limit); });
+  impl_->loop.post([this] { impl_->make_room(first_words_limit); });
 }
 
 void HttpServer::adopt(int fd, HttpHandler& handler, std::shared_ptr<net::TlsContext> tls) {
   impl_->accepted.fetch_add(1, std::memory_order_relaxed);
-  asio::post(impl_->io, [this, fd, &handler, tls = std::move(tls)] {
+  impl_->loop.post([this, fd, &handler, tls = std::move(tls)] {
     auto& s = *impl_;
     s.accepted.fetch_sub(1, std::memory_order_relaxed);
     const size_t room = s.places + base::bounds::admin_health_connections_max;
@@ -384,65 +388,40 @@ void HttpServer::adopt(int fd, HttpHandler& handler, std::shared_ptr<net::TlsCon
       ::close(fd);
       return;
     }
-    try {
-      auto connection = std::make_shared<Connection>(s, fd, handler, tls.get());
-      s.all.insert(connection);
-      connection->start();
-    } catch (const boost::system::system_error& e) {  // no memory in the kernel to watch it
-      s.log->warn("admin: a connection is lost: {}", e.what());
-      ::close(fd);
-    }
+    const auto connection = std::make_shared<Connection>(s, fd, handler, tls.get());
+    s.all.insert(connection);
+    if (connection->start()) return;
+    s.log->warn("admin: a connection is lost: {}", std::generic_category().message(errno));
+    connection->close();
   });
 }
 
-// Where there is no room, or no descriptor, those that come wait in the kernel's queue.
-void HttpServer::Impl::accept(int listener, HttpServer& server, HttpHandler& handler) {
-  if (stopping) return;
-  const auto again = [this, listener, &server, &handler](error_code ec) {
-    if (!ec) accept(listener, server, handler);
-  };
-  for (bool there = true; there && server.has_room();) {
-    const int fd = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    there = fd >= 0;
-    if (there) server.adopt(fd, handler);
-  }
-  const bool waits = errno == EAGAIN && server.has_room();
-  if (waits) return door->async_wait(asio::posix::stream_descriptor::wait_read, again);
-  door_again.expires_after(accept_pause);
-  door_again.async_wait(again);
-}
-
 void HttpServer::serve(int listener, HttpHandler& handler) {
-  asio::post(impl_->io, [this, listener, &handler] {
-    const int fd = ::fcntl(listener, F_DUPFD_CLOEXEC, 0);
-    if (fd < 0) {
-      impl_->log->warn("admin: the UNIX socket is not served: no descriptor is left");
-      return;
-    }
-    impl_->door.emplace(impl_->io, fd);
-    impl_->accept(listener, *this, handler);
+  impl_->loop.post([this, listener, &handler] {
+    auto& s = *impl_;
+    s.door.emplace(s.loop, listener, *this, handler);
+    if (!s.loop.watch(listener, *s.door))
+      s.log->warn("admin: the UNIX socket is not served: {}",
+                  std::generic_category().message(errno));
   });
 }
 
 bool HttpServer::stop(std::chrono::milliseconds limit) {
   auto& s = *impl_;
   if (!s.thread.joinable()) return true;
-  s.desk_work.reset();
-  s.desk_io.stop();
+  s.desk_loop.stop();
   const bool in_time = s.desk_end.wait_for(limit) == std::future_status::ready;
   if (in_time)
     s.desk.join();
   else
     s.log->error("admin: an answer is not made within {} ms", limit.count());
-  asio::post(s.io, [&s] {
+  s.loop.post([&s] {
     s.stopping = true;
-    s.door.reset();
-    s.door_again.cancel();
     while (!s.all.empty()) {
       const auto connection = *s.all.begin();
       connection->close();
     }
-    s.work.reset();
+    s.loop.stop();
   });
   s.thread.join();
   return in_time;

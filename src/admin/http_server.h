@@ -60,6 +60,7 @@ class HttpServer {
 
  private:
   class Connection;
+  class Door;
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

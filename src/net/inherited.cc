@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
-#include <sstream>
+#include <optional>
 #include <string_view>
 
 namespace sluice::net {
@@ -37,16 +37,6 @@ bool is_listening(int fd) {
   return has_option(fd, SOL_SOCKET, SO_ACCEPTCONN);
 }
 
-// False: it is not a TCP address.
-bool read_address(int fd, boost::asio::ip::tcp::endpoint& address) {
-  auto size = static_cast<socklen_t>(address.capacity());
-  if (::getsockname(fd, address.data(), &size) != 0 || size > address.capacity()) return false;
-  const int family = address.data()->sa_family;
-  if (family != AF_INET && family != AF_INET6) return false;
-  address.resize(size);
-  return true;
-}
-
 }  // namespace
 
 base::Result<InheritedSockets> InheritedSockets::of_environment() {
@@ -69,17 +59,16 @@ base::Result<InheritedSockets> InheritedSockets::of_environment() {
                          remedy};
   };
   for (int fd = first_descriptor; fd < first_descriptor + count; ++fd) {
-    boost::asio::ip::tcp::endpoint address;
+    const std::optional<SocketAddress> address = SocketAddress::local(fd);
     const int flags = ::fcntl(fd, F_GETFL);
-    if (!is_listening(fd) || !read_address(fd, address) || flags < 0 ||
-        ::fcntl(fd, F_SETFD, FD_CLOEXEC) != 0 || ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0)
+    if (!is_listening(fd) || !address || flags < 0 || ::fcntl(fd, F_SETFD, FD_CLOEXEC) != 0 ||
+        ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0)
       return wrong(fd, "is no TCP socket that listens",
                    "write ListenStream=ADDRESS:PORT in the socket unit");
-    if (address.address().is_v6() && address.address().is_unspecified() &&
-        has_option(fd, IPPROTO_IPV6, IPV6_V6ONLY))
+    if (address->is_any_v6() && has_option(fd, IPPROTO_IPV6, IPV6_V6ONLY))
       return wrong(fd, "listens on [::] for IPv6 alone",
                    "write BindIPv6Only=both in the socket unit");
-    inherited.all_.push_back({fd, address});
+    inherited.all_.push_back({fd, *address});
   }
   return inherited;
 }
@@ -88,7 +77,7 @@ InheritedSockets::~InheritedSockets() {
   for (const One& one : all_) ::close(one.fd);
 }
 
-int InheritedSockets::take(const boost::asio::ip::tcp::endpoint& address) {
+int InheritedSockets::take(const SocketAddress& address) {
   const auto at = std::find_if(all_.begin(), all_.end(),
                                [&](const One& one) { return one.address == address; });
   if (at == all_.end()) return -1;
@@ -98,9 +87,9 @@ int InheritedSockets::take(const boost::asio::ip::tcp::endpoint& address) {
 }
 
 std::string InheritedSockets::left() const {
-  std::ostringstream out;
-  for (const One& one : all_) out << (&one == &all_.front() ? "" : ", ") << one.address;
-  return out.str();
+  std::string all;
+  for (const One& one : all_) all.append(all.empty() ? "" : ", ").append(one.address.text());
+  return all;
 }
 
 }  // namespace sluice::net

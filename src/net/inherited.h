@@ -3,11 +3,11 @@
 // sd_listen_fds(3). Main thread.
 #pragma once
 
-#include <boost/asio/ip/tcp.hpp>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
+#include "net/socket_address.h"
 
 namespace sluice::net {
 
@@ -25,7 +25,7 @@ class InheritedSockets {
   ~InheritedSockets();
 
   // The socket that listens at the address, which the caller then owns; below 0: there is none.
-  int take(const boost::asio::ip::tcp::endpoint& address);
+  int take(const SocketAddress& address);
   // The addresses of those that nobody took, "[::]:8390, 127.0.0.1:8380"; empty: all were taken.
   std::string left() const;
   // Why sockets that were passed are not used; empty: none was passed to another process.
@@ -34,7 +34,7 @@ class InheritedSockets {
  private:
   struct One {
     int fd;
-    boost::asio::ip::tcp::endpoint address;
+    SocketAddress address;
   };
   std::vector<One> all_;
   std::string ignored_;

@@ -10,21 +10,16 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <boost/asio/ip/v6_only.hpp>
 #include <cerrno>
 #include <cstring>
-#include <sstream>
 #include <system_error>
 #include <utility>
 
 #include "base/bounds.h"
+#include "base/look_up.h"
 #include "net/inherited.h"
 
 namespace sluice::net {
-
-namespace asio = boost::asio;
-using asio::ip::tcp;
-using boost::system::error_code;
 
 namespace {
 
@@ -33,8 +28,8 @@ constexpr auto pause_time = std::chrono::milliseconds(100);
 constexpr auto short_pause_time = std::chrono::milliseconds(5);
 constexpr auto log_period = std::chrono::seconds(10);
 
-std::string name_of_error(const error_code& ec) {
-  switch (ec.value()) {
+std::string name_of_error(int error) {
+  switch (error) {
     case EADDRINUSE:
       return "EADDRINUSE: address already in use";
     case EACCES:
@@ -42,55 +37,56 @@ std::string name_of_error(const error_code& ec) {
     case EADDRNOTAVAIL:
       return "EADDRNOTAVAIL: no such address on this machine";
     default:
-      return ec.message();
+      return std::generic_category().message(error);
   }
 }
 
 // Does this machine lack the address, or all addresses of its family?
-bool is_absent(const error_code& ec) {
-  return ec.value() == EAFNOSUPPORT || ec.value() == EADDRNOTAVAIL;
+bool is_absent(int error) {
+  return error == EAFNOSUPPORT || error == EADDRNOTAVAIL;
 }
 
-bool is_here(const tcp::endpoint& endpoint) {
-  asio::io_context io;
-  tcp::acceptor probe(io);
-  error_code ec;
-  if (!probe.open(endpoint.protocol(), ec)) probe.bind({endpoint.address(), 0}, ec);
-  return !is_absent(ec);
+int make_socket(const SocketAddress& address) {
+  return ::socket(address.generic()->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+}
+
+void set_option(int fd, int level, int name, int value) {
+  ::setsockopt(fd, level, name, &value, sizeof value);
+}
+
+bool is_here(SocketAddress address) {
+  address.set_port(0);
+  const int probe = make_socket(address);
+  const bool there = probe >= 0 && ::bind(probe, address.generic(), address.size()) == 0;
+  const int error = errno;
+  if (probe >= 0) ::close(probe);
+  return there || !is_absent(error);
 }
 
 // Finds the addresses of a host, each once, at least one; otherwise returns the problem.
-std::optional<std::string> look_up(const Endpoint& options, std::vector<tcp::endpoint>& found) {
-  asio::io_context io;
-  tcp::resolver resolver(io);
-  error_code ec;
-  const auto results =
-      resolver.resolve(options.host, std::to_string(options.port),
-                       tcp::resolver::passive | tcp::resolver::numeric_service, ec);
-  for (const auto& result : results) {
-    if (std::find(found.begin(), found.end(), result.endpoint()) == found.end())
-      found.push_back(result.endpoint());
+std::optional<std::string> look_up(const Endpoint& options, std::vector<SocketAddress>& found) {
+  addrinfo hints{}, *all = nullptr;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICSERV;
+  if (const int error = base::look_up(options.host, std::to_string(options.port), hints, &all);
+      error != 0)
+    return "listen: cannot resolve \"" + options.host + "\": " + ::gai_strerror(error);
+  for (const addrinfo* one = all; one != nullptr; one = one->ai_next) {
+    const auto address = SocketAddress::of(one->ai_addr, one->ai_addrlen);
+    if (address && std::find(found.begin(), found.end(), *address) == found.end())
+      found.push_back(*address);
   }
-  // Without /etc/hosts the name may be in no list.
-  if (found.empty() && options.host == "localhost")
-    found = {{asio::ip::address_v4::loopback(), options.port},
-             {asio::ip::address_v6::loopback(), options.port}};
-  if (found.empty()) return "listen: cannot resolve \"" + options.host + "\": " + ec.message();
+  ::freeaddrinfo(all);
+  if (found.empty()) return "listen: cannot resolve \"" + options.host + "\": it has no address";
   return {};
-}
-
-std::string text_of(const tcp::endpoint& endpoint) {
-  std::ostringstream out;
-  out << endpoint;
-  return out.str();
 }
 
 }  // namespace
 
-Listener::Listener(asio::io_context& io, Endpoint options, Take take,
+Listener::Listener(EventLoop& loop, Endpoint options, Take take,
                    std::shared_ptr<spdlog::logger> log, Owner owner)
-    : acceptor_(io),
-      pause_(io),
+    : loop_(loop),
+      next_(loop, [this] { accept(); }),
       options_(std::move(options)),
       take_(std::move(take)),
       log_(std::move(log)),
@@ -99,105 +95,101 @@ Listener::Listener(asio::io_context& io, Endpoint options, Take take,
 }
 
 Listener::~Listener() {
+  close();
   if (spare_ >= 0) ::close(spare_);
 }
 
 std::optional<std::string> Listener::resolve(const Endpoint& options, std::vector<Endpoint>& all) {
-  std::vector<tcp::endpoint> found;
+  std::vector<SocketAddress> found;
   if (auto wrong = look_up(options, found)) return wrong;
   const size_t before = all.size();
-  const auto add = [&](const tcp::endpoint& endpoint) {
+  const auto add = [&](const SocketAddress& address) {
     all.push_back(options);
-    all.back().host = endpoint.address().to_string();
+    all.back().host = address.host();
   };
-  for (const tcp::endpoint& endpoint : found) {
-    if (found.size() == 1 || is_here(endpoint)) add(endpoint);
+  for (const SocketAddress& address : found) {
+    if (found.size() == 1 || is_here(address)) add(address);
   }
   if (all.size() == before) add(found.front());
   return {};
 }
 
 std::optional<std::string> Listener::bind(InheritedSockets* inherited) {
-  std::vector<tcp::endpoint> found;
+  std::vector<SocketAddress> found;
   if (auto wrong = look_up(options_, found)) return wrong;
-  tcp::endpoint endpoint = found.front();
-  error_code ec;
-  if (open(endpoint, inherited, ec)) return {};
+  SocketAddress address = found.front();
+  int error = open(address, inherited);
   // Without IPv6 on this machine `::` means all addresses of IPv4.
-  if (endpoint.address().is_v6() && endpoint.address().is_unspecified() && is_absent(ec)) {
-    endpoint = tcp::endpoint(asio::ip::address_v4::any(), options_.port);
-    if (open(endpoint, inherited, ec)) return {};
+  if (address.is_any_v6() && is_absent(error)) {
+    address = SocketAddress::of(in_addr{INADDR_ANY}, options_.port);
+    error = open(address, inherited);
   }
-  return "listen " + name_of_error(ec) + " " + text_of(endpoint) +
-         (ec.value() == EADDRINUSE ? "; stop what listens there, or listen on another port" : "");
+  if (error == 0) return {};
+  return "listen " + name_of_error(error) + " " + address.text() +
+         (error == EADDRINUSE ? "; stop what listens there, or listen on another port" : "");
 }
 
-bool Listener::open(const tcp::endpoint& endpoint, InheritedSockets* inherited, error_code& ec) {
-  error_code ignored;
-  acceptor_.close(ignored);
-  if (const int fd = inherited != nullptr ? inherited->take(endpoint) : -1; fd >= 0) {
-    if (acceptor_.assign(endpoint.protocol(), fd, ec)) {
-      ::close(fd);
-      return false;
-    }
-    is_inherited_ = true;
-    bound_kernel_memory();
-    return !acceptor_.non_blocking(true, ec);
-  }
-  if (acceptor_.open(endpoint.protocol(), ec)) return false;
-  acceptor_.set_option(tcp::acceptor::reuse_address(true), ignored);
-  if (endpoint.address().is_v6()) acceptor_.set_option(asio::ip::v6_only(false), ignored);
+// Returns an errno, or 0.
+int Listener::open(const SocketAddress& address, InheritedSockets* inherited) {
+  close();
+  fd_ = inherited != nullptr ? inherited->take(address) : -1;
+  is_inherited_ = fd_ >= 0;
+  if (!is_inherited_) fd_ = make_socket(address);
+  if (fd_ < 0) return errno;
   bound_kernel_memory();
-  acceptor_.non_blocking(true, ignored);
-  return !acceptor_.bind(endpoint, ec) && !acceptor_.listen(queue_max, ec);
+  if (!is_inherited_) {
+    set_option(fd_, SOL_SOCKET, SO_REUSEADDR, 1);
+    if (address.is_v6()) set_option(fd_, IPPROTO_IPV6, IPV6_V6ONLY, 0);
+    if (::bind(fd_, address.generic(), address.size()) != 0 || ::listen(fd_, queue_max) != 0)
+      return errno;
+  }
+  return loop_.watch(fd_, *this) ? 0 : errno;
+}
+
+void Listener::close() {
+  if (fd_ < 0) return;
+  next_.cancel();
+  loop_.unwatch(*this);
+  loop_.unregister(fd_);  // who passed an inherited socket holds it too
+  ::close(std::exchange(fd_, -1));
 }
 
 // Bounds the kernel's buffers of each connection, which inherits them from the listener. Bytes that
 // a client does not take stay in the send buffer, at most for TCP_USER_TIMEOUT; bytes that the
 // server does not read stay in the receive buffer.
 void Listener::bound_kernel_memory() {
-  error_code ignored;
-  acceptor_.set_option(
-      asio::socket_base::send_buffer_size(static_cast<int>(base::bounds::socket_send_bytes)),
-      ignored);
-  acceptor_.set_option(
-      asio::socket_base::receive_buffer_size(static_cast<int>(base::bounds::socket_receive_bytes)),
-      ignored);
-  const auto patience = static_cast<unsigned>(options_.timeouts.send.us / 1000);
-  setsockopt(acceptor_.native_handle(), IPPROTO_TCP, TCP_USER_TIMEOUT, &patience, sizeof patience);
+  set_option(fd_, SOL_SOCKET, SO_SNDBUF, static_cast<int>(base::bounds::socket_send_bytes));
+  set_option(fd_, SOL_SOCKET, SO_RCVBUF, static_cast<int>(base::bounds::socket_receive_bytes));
+  set_option(fd_, IPPROTO_TCP, TCP_USER_TIMEOUT,
+             static_cast<int>(options_.timeouts.send.us / 1000));
 }
 
 std::string Listener::address() const {
-  return text_of(acceptor_.local_endpoint());
+  const auto address = SocketAddress::local(fd_);
+  return address ? address->text() : std::string();
 }
 
 uint16_t Listener::port() const {
-  return acceptor_.local_endpoint().port();
-}
-
-void Listener::start() {
-  await();
+  const auto address = SocketAddress::local(fd_);
+  return address ? address->port() : uint16_t{0};
 }
 
 void Listener::stop() {
-  if (!acceptor_.is_open()) return;
+  if (fd_ < 0) return;
   if (!is_inherited_) accept_some();
-  pause_.cancel();
-  error_code ignored;
-  acceptor_.close(ignored);
+  close();
 }
 
-void Listener::await() {
-  acceptor_.async_wait(tcp::acceptor::wait_read, [this](error_code ec) {
-    if (ec || !acceptor_.is_open()) return;
-    const Accepted accepted = accept_some();
-    if (accepted == Accepted::all || accepted == Accepted::some) return await();
-    if (owner_.paused) owner_.paused();
-    pause_.expires_after(owner_.make_room ? short_pause_time : pause_time);
-    pause_.async_wait([this](error_code cancelled) {
-      if (!cancelled && acceptor_.is_open()) await();
-    });
-  });
+void Listener::on_ready(bool /*readable*/, bool /*writable*/, bool /*ended*/) {
+  if (!next_.is_set()) accept();
+}
+
+void Listener::accept() {
+  const Accepted accepted = accept_some();
+  if (accepted == Accepted::all) return;
+  if (accepted == Accepted::some) return next_.set_after({});  // in the next round
+  if (owner_.paused) owner_.paused();
+  next_.set_after(owner_.make_room ? short_pause_time : pause_time);
 }
 
 void Listener::log_pause(int error) {
@@ -224,7 +216,7 @@ bool Listener::has_spare() {
 // process has no descriptor left, it uses the spare one.
 int Listener::accept_one() {
   const auto accept = [this] {
-    return ::accept4(acceptor_.native_handle(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    return ::accept4(fd_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
   };
   const int fd = accept();
   if (fd >= 0 || (errno != EMFILE && errno != ENFILE) || spare_ < 0) return fd;
@@ -236,16 +228,15 @@ Listener::Accepted Listener::accept_some() {
   keep_spare();
   for (int i = 0; i <= queue_max; ++i) {  // Linux queues one more than requested
     if (owner_.has_room && !owner_.has_room()) {
-      pollfd waiting{acceptor_.native_handle(), POLLIN, 0};
+      pollfd waiting{fd_, POLLIN, 0};
       if (::poll(&waiting, 1, 0) == 0) return Accepted::all;
       if (!owner_.make_room) log_pause(EMFILE);
       return Accepted::no_room;
     }
     const int fd = accept_one();
     if (fd >= 0) {
-      const int on = 1;
-      setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-      setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+      set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+      set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
       take_(fd);
       continue;
     }

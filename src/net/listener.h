@@ -5,9 +5,6 @@
 
 #include <spdlog/logger.h>
 
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -18,6 +15,8 @@
 
 #include "base/result.h"
 #include "base/time.h"
+#include "net/event_loop.h"
+#include "net/socket_address.h"
 
 namespace sluice::net {
 
@@ -42,7 +41,7 @@ struct Endpoint {
   Timeouts timeouts = {};
 };
 
-class Listener {
+class Listener final : public Watcher {
  public:
   // Receives each accepted descriptor, which is non-blocking and close-on-exec, and owns it.
   using Take = std::function<void(int)>;
@@ -63,9 +62,11 @@ class Listener {
   // other events are served, and by `stop`.
   static constexpr int queue_max = 4096;
 
-  Listener(boost::asio::io_context& io, Endpoint options, Take take,
-           std::shared_ptr<spdlog::logger> log, Owner owner = {});
-  ~Listener();
+  Listener(EventLoop& loop, Endpoint options, Take take, std::shared_ptr<spdlog::logger> log,
+           Owner owner = {});
+  ~Listener() override;
+  Listener(const Listener&) = delete;
+  Listener& operator=(const Listener&) = delete;
 
   // Appends an endpoint to `all` for every address on this machine that the host of `options` has:
   // a name may have several, and a listener has one. Otherwise returns the problem. If a host has
@@ -73,8 +74,8 @@ class Listener {
   static std::optional<std::string> resolve(const Endpoint& options, std::vector<Endpoint>& all);
 
   // Binds and listens, for a hostname on its first address, or takes the one of `inherited` that
-  // listens there. Returns a problem ("listen EADDRINUSE: address already in use [::]:8321"), if
-  // any.
+  // listens there. Connections are accepted as soon as the loop runs. Returns a problem ("listen
+  // EADDRINUSE: address already in use [::]:8321"), if any.
   std::optional<std::string> bind(InheritedSockets* inherited = nullptr);
   // "[::]:8321"
   std::string address() const;
@@ -84,27 +85,29 @@ class Listener {
   // free, so it must be asked before other descriptors are opened.
   bool has_spare();
 
-  void start();
   // Accepts the connections that are queued already, then closes. Those of an inherited socket wait
   // for the process that listens there next.
   void stop();
+
+  void on_ready(bool readable, bool writable, bool ended) override;
 
  private:
   // Why accepting ended: no client waits; other events must be served; the owner has no room;
   // descriptors or memory have run out.
   enum class Accepted { all, some, no_room, out_of_resources };
 
-  bool open(const boost::asio::ip::tcp::endpoint& endpoint, InheritedSockets* inherited,
-            boost::system::error_code& ec);
+  int open(const SocketAddress& address, InheritedSockets* inherited);
+  void accept();
+  void close();
   void bound_kernel_memory();
-  void await();
   Accepted accept_some();
   int accept_one();
   void keep_spare();
   void log_pause(int error);
 
-  boost::asio::ip::tcp::acceptor acceptor_;
-  boost::asio::steady_timer pause_;
+  EventLoop& loop_;
+  int fd_ = -1;
+  Timer next_;  // of `accept`; while it is set nothing is accepted
   std::chrono::steady_clock::time_point next_log_{};  // of the line that accepting pauses
   const Endpoint options_;
   const Take take_;

@@ -12,30 +12,9 @@
 #include <vector>
 
 #include "base/result.h"
+#include "net/socket_address.h"
 
 namespace sluice::net {
-
-// The place of a server as people write it: a hostname or an address, and a port. A plain value.
-
-struct HostPort {
-  std::string host;
-  uint16_t port = 0;
-  friend bool operator==(const HostPort&, const HostPort&) = default;
-};
-
-// The text for people: "localhost:6379", "[::1]:6379".
-inline std::string name_of(const HostPort& server) {
-  const bool ipv6 = server.host.find(':') != std::string::npos;
-  return (ipv6 ? "[" + server.host + "]" : server.host) + ":" + std::to_string(server.port);
-}
-
-// The addresses of the two ends of a connected socket, as texts for people.
-
-// "127.0.0.1:50312", "[::1]:50312"; for an IPv4 client of an IPv6 socket its IPv4 address. Empty:
-// the socket has no such address.
-std::string peer_address(int fd);
-// The port of this side; 0: the socket has none.
-uint16_t local_port(int fd);
 
 // An address of one of the servers.
 struct Address {

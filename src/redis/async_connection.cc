@@ -425,7 +425,7 @@ void AsyncConnection::read() {
     if (reader_->len - reader_->pos > base::bounds::redis_reply_bytes_max)
       return lose("lost: its reply has more than " +
                   std::to_string(base::bounds::redis_reply_bytes_max) + " bytes");
-    // The poller reports the end once only, so the socket is read until then.
+    // The loop reports the end once only, so the socket is read until then.
     if (!ended_ && !stream_.may_have_more(static_cast<size_t>(got), read_bytes)) return;
   }
 }

@@ -11,7 +11,7 @@
 
 namespace sluice::redis {
 
-// Edge-triggered, like the workers' poller.
+// Edge-triggered, like the workers' loop.
 class FakeLoop final : public net::Loop {
  public:
   ~FakeLoop() { ::close(epoll_); }

@@ -103,7 +103,7 @@ bool Connection::start() {
   } else {
     note_idle();
   }
-  return worker_.poller().add(stream_.fd(), *this);
+  return worker_.loop().watch(stream_.fd(), *this);
 }
 
 bool Connection::turn_away(std::string_view why) {
@@ -130,7 +130,7 @@ void Connection::on_ready(bool readable, bool writable, bool ended) {
     drain();
   } else if (may_read() && !finishing_) {
     // A handshake costs more than hundreds of decisions.
-    if (handshake_ != nullptr) return worker_.poller().after_others(*this);
+    if (handshake_ != nullptr) return worker_.loop().after_others(*this);
     read_more();
   }
 }
@@ -201,7 +201,7 @@ void Connection::start_flushing() {
 
 // Bytes that are in the socket already are read after the other connections have had their turn.
 void Connection::read() {
-  if (readable_) worker_.poller().again(*this);
+  if (readable_) worker_.loop().again(*this);
 }
 
 void Connection::read_more() {
@@ -224,7 +224,7 @@ void Connection::read_more() {
   }
   if (handshake_ != nullptr) [[unlikely]]
     note_handshake();
-  // A short read has emptied the socket: the poller reports new bytes.
+  // A short read has emptied the socket: the loop reports new bytes.
   if (!ending_ && !stream_.may_have_more(static_cast<size_t>(n), room)) readable_ = false;
   heard_ = true;
   in_size_ += static_cast<size_t>(n);
@@ -234,9 +234,9 @@ void Connection::read_more() {
   worker_.stats().received(protocol_, static_cast<size_t>(n));
   end_ = n == 0;
   if (is_turned_away()) return refuse(turned_away_);
-  if (static_cast<size_t>(n) > short_input_bytes && worker_.poller().has_others()) {
+  if (static_cast<size_t>(n) > short_input_bytes && worker_.loop().has_others()) {
     undecided_ = true;
-    return worker_.poller().again(*this);
+    return worker_.loop().again(*this);
   }
   process();
 }
@@ -345,10 +345,10 @@ size_t Connection::receive_batch(engine::Served& served, bool& progressed) {
     // batch: a flood of it ends the connection's turn.
     const size_t work =
         std::max(out.view().empty() ? 0 : base::bounds::batch_requests_max, received.work);
-    worker_.poller().add_work(work);
+    worker_.loop().add_work(work);
     return work;
   }
-  worker_.poller().add_work(count + received.work);
+  worker_.loop().add_work(count + received.work);
   ends_now_ = ends_soon_;
   served = engine.serve(batch, protocol_, *session_, out, this);
   if (served == engine::Served::later) [[unlikely]]
@@ -458,7 +458,7 @@ bool Connection::decide() {
   if (turn_over && unsent_.empty()) {
     waits_.leave();
     undecided_ = true;
-    worker_.poller().again(*this);
+    worker_.loop().again(*this);
     return false;
   }
   return unsent_.empty();
@@ -559,7 +559,7 @@ void Connection::flush_late(bool needs_commit) {
     undecided_ = true;
   else
     in_size_ = at_ = 0;
-  worker_.poller().again(*this);
+  worker_.loop().again(*this);
 }
 
 void Connection::close_gently() {
@@ -577,10 +577,8 @@ void Connection::close_gently() {
 }
 
 void Connection::await_linger() {
-  linger_ = std::make_unique<Timer>(worker_.executor(), protocol::linger_of(protocol_));
-  linger_->async_wait([self = shared_from_this()](boost::system::error_code ec) {
-    if (!ec) self->abort();
-  });
+  linger_ = std::make_unique<net::Timer>(worker_.loop(), [this] { abort(); });
+  linger_->set_after(protocol::linger_of(protocol_));
 }
 
 void Connection::drain() {
@@ -610,7 +608,7 @@ void Connection::abort() {
   }
   release_kept();
   release_unsent();
-  worker_.poller().remove(*this);
+  worker_.loop().remove(*this);
   stream_.close();
   linger_.reset();
   worker_.leave(shared_from_this());

@@ -5,8 +5,6 @@
 
 #include <sys/socket.h>
 
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +14,7 @@
 #include <vector>
 
 #include "engine/engine.h"
-#include "net/poller.h"
+#include "net/event_loop.h"
 #include "net/stream.h"
 #include "request/session.h"
 #include "server/age_list.h"
@@ -35,10 +33,6 @@ struct Accepted {
   request::Unmatched unmatched = {};
 };
 
-using Timer = boost::asio::basic_waitable_timer<std::chrono::steady_clock,
-                                                boost::asio::wait_traits<std::chrono::steady_clock>,
-                                                boost::asio::io_context::executor_type>;
-
 class Connection;
 // A handshake of TLS that is under way: in its worker's list of them, by age.
 struct Handshake {
@@ -52,7 +46,7 @@ struct Handshake {
 uint64_t client_number(const sockaddr_storage& address);
 
 class Connection final : public engine::ReplySink,
-                         public net::Poller::SocketOwner,
+                         public net::EventLoop::SocketOwner,
                          public std::enable_shared_from_this<Connection> {
  public:
   // Takes the socket, which must be non-blocking.
@@ -213,7 +207,7 @@ class Connection final : public engine::ReplySink,
   // The state that its sessions share, if they hold memory together; else null.
   const request::WorkerState* const shared_;
   std::unique_ptr<request::Session> session_;
-  std::unique_ptr<Timer> linger_;  // while draining
+  std::unique_ptr<net::Timer> linger_;  // while draining
   std::unique_ptr<char[]> in_;
   size_t in_capacity_ = 0, in_size_ = 0;  // in_size_: bytes that are not consumed
   size_t held_ = 0;     // bytes of an unfinished request that the session has consumed

@@ -6,14 +6,12 @@
 
 #include <algorithm>
 #include <atomic>
-#include <boost/asio/post.hpp>
-#include <boost/asio/signal_set.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
 #include <deque>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -26,9 +24,11 @@
 #include "engine/admin_query.h"
 #include "engine/lists.h"
 #include "live/live_policy.h"
+#include "net/event_loop.h"
 #include "net/inherited.h"
 #include "net/listener.h"
-#include "net/resolver.h"
+#include "net/signals.h"
+#include "net/socket_address.h"
 #include "otlp/exporter.h"
 #include "request/charge_ids.h"
 #include "server/admin_plane.h"
@@ -39,8 +39,6 @@
 
 namespace sluice::server {
 
-namespace asio = boost::asio;
-using boost::system::error_code;
 using log::LogModule;
 
 namespace {
@@ -99,7 +97,7 @@ struct Server::Impl {
                                                      [this] { on_overrides(); }, policy_log,
                                                      base::bounds::override_limits_max, &changes});
       collector.emplace(*options.spaces, live, store.catalog(), [this](std::function<void()> done) {
-        asio::post(io, [this, done = std::move(done)] {
+        loop.post([this, done = std::move(done)] {
           live.renew();
           for (auto& worker : workers) worker->on_new_policy();
           done();
@@ -150,7 +148,7 @@ struct Server::Impl {
                          store.catalog(), protocol, log);
   }
 
-  // Overrides that other servers set arrive through `io`, which is destroyed before the registry.
+  // Overrides that other servers set arrive through `loop`, which is destroyed before the registry.
   ~Impl() {
     if (overrides) overrides->end();
   }
@@ -159,7 +157,7 @@ struct Server::Impl {
 
   void make_reloader(live::Policy policy) {
     const auto publish = [this](std::shared_ptr<const live::LivePolicy> next) {
-      asio::post(io, [this, next = std::move(next)] { go_live(next); });
+      loop.post([this, next = std::move(next)] { go_live(next); });
     };
     const auto load = [this, read = std::move(policy.load)](uint64_t hash) {
       live::Loaded loaded = read(hash);
@@ -186,10 +184,11 @@ struct Server::Impl {
   void go_live(const std::shared_ptr<const live::LivePolicy>& next);
   void on_overrides();
   void notify_overrides();
-  void on_signal();
+  void on_signal(int number);
   void read_again(int number);
   void end(int number);
   void drain(int number);
+  void end_drain();
   void start_feeds();
   std::optional<std::string> apply_sent(const std::string& by);
   void stop_feeds();
@@ -224,9 +223,10 @@ struct Server::Impl {
   std::optional<live::LimitsCollector> collector;  // the housekeeping thread's
   std::atomic<bool> telling_overrides{false};
   std::chrono::steady_clock::time_point told_overrides_at{};
-  asio::io_context io{1};
-  asio::signal_set signals{io};
-  asio::steady_timer overrides_timer{io}, drain_timer{io};
+  net::EventLoop loop;
+  std::optional<net::Signals> signals;
+  net::Timer overrides_timer{loop, [this] { notify_overrides(); }};
+  net::Timer drain_timer{loop, [this] { end_drain(); }};
   std::unique_ptr<otlp::Exporter> exporter;  // null: nothing is sent by OTLP
   std::vector<std::unique_ptr<Worker>> workers;
   engine::TableScanner scanner{store.catalog()};  // it calls workers' loops, so it ends before them
@@ -275,7 +275,8 @@ std::optional<std::string> Server::start() {
   auto& s = *impl_;
   base::ignore_signals();
   // Signals are caught from here on: a program that has read the banner may send one at once.
-  for (const int number : {SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1}) s.signals.add(number);
+  s.signals.emplace(s.loop, std::vector{SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1},
+                    [&s](int number) { s.on_signal(number); });
   base::release_signals();
   net::InheritedSockets* const inherited = s.options.inherited.get();
   if (inherited != nullptr && !inherited->ignored().empty())
@@ -304,7 +305,7 @@ std::optional<std::string> Server::start() {
       net::Listener::Owner owner{[&s] { return s.has_room(); }, {}, {}};
       if (named.service.is_http()) owner = s.admin_plane.http_owner();
       owner.paused = [&s] { s.doors.paused(); };
-      s.listeners.push_back(std::make_unique<net::Listener>(s.io, address, take, s.log, owner));
+      s.listeners.push_back(std::make_unique<net::Listener>(s.loop, address, take, s.log, owner));
       if (auto wrong = s.listeners.back()->bind(inherited))
         return inherited == nullptr || inherited->left().empty()
                    ? *wrong
@@ -352,7 +353,7 @@ std::optional<std::string> Server::start() {
       board->add(visit_worker);
       s.admin_plane.denial_board()->add(visit_worker);
     }
-  } catch (const boost::system::system_error& e) {
+  } catch (const std::system_error& e) {
     return "cannot make " + std::to_string(count) + " workers: " + e.code().message() +
            "; raise the limit of open files (ulimit -n) or use fewer workers";
   }
@@ -390,11 +391,9 @@ std::optional<std::string> Server::Impl::plan() {
 bool Server::run() {
   auto& s = *impl_;
   const size_t count = s.workers.size();
-  for (auto& worker : s.workers) worker->start([&s] { asio::post(s.io, [&s] { s.on_ended(); }); });
-  s.on_signal();
+  for (auto& worker : s.workers) worker->start([&s] { s.loop.post([&s] { s.on_ended(); }); });
   if (s.purges()) s.purge();  // full counters of an earlier run; clients have no bucket yet
   s.house = std::thread([&s] { s.keep_house(); });
-  for (auto& listener : s.listeners) listener->start();
   s.admin_plane.start(s.files_plan.admin_connections);
   if (s.admin_socket) s.admin_plane.serve(*s.admin_socket);
   s.log->info("serving with {} {}", count, count == 1 ? "worker" : "workers");
@@ -402,7 +401,7 @@ bool Server::run() {
   s.start_feeds();
   if (s.exporter != nullptr) s.exporter->start();
   s.tls_watch.start();
-  s.io.run();
+  s.loop.run();
   s.stop_feeds();
   s.tls_watch.stop();
   for (auto& worker : s.workers) worker->join();
@@ -476,8 +475,8 @@ request::Peer Server::Impl::peer_of(int fd, protocol::Protocol protocol) const {
                      .access = &access,
                      .charge_ids = charge_ids.get()};
   if (!describe(protocol).wants_address) return peer;
-  peer.address = net::peer_address(fd);
-  peer.port = net::local_port(fd);
+  if (const auto address = net::SocketAddress::peer(fd)) peer.address = address->unmapped().text();
+  if (const auto own = net::SocketAddress::local(fd)) peer.port = own->port();
   return peer;
 }
 
@@ -506,15 +505,11 @@ void Server::Impl::take(int fd, const ListenerOptions& listener, const ListenerV
   ::close(fd);
 }
 
-void Server::Impl::on_signal() {
-  signals.async_wait([this](error_code ec, int number) {
-    if (ec) return;
-    if (number == SIGHUP || number == SIGUSR1)
-      read_again(number);
-    else
-      end(number);
-    on_signal();
-  });
+void Server::Impl::on_signal(int number) {
+  if (number == SIGHUP || number == SIGUSR1)
+    read_again(number);
+  else
+    end(number);
 }
 
 void Server::Impl::read_again(int number) {
@@ -547,10 +542,11 @@ void Server::Impl::drain(int number) {
             number, options.drain.us / 1000);
   draining = true;
   tell_stop();
-  drain_timer.expires_after(std::chrono::microseconds(options.drain.us));
-  drain_timer.async_wait([this](error_code) {
-    if (!stopping) stop();
-  });
+  drain_timer.set_after(std::chrono::microseconds(options.drain.us));
+}
+
+void Server::Impl::end_drain() {
+  if (!stopping) stop();
 }
 
 void Server::Impl::tell_stop() {
@@ -579,10 +575,7 @@ void Server::Impl::go_live(const std::shared_ptr<const live::LivePolicy>& next) 
 // them matched again, so it is called at most once in a while. Any thread.
 void Server::Impl::on_overrides() {
   if (telling_overrides.exchange(true)) return;
-  asio::post(io, [this] {
-    overrides_timer.expires_at(told_overrides_at + overrides_told_every);
-    overrides_timer.async_wait([this](error_code) { notify_overrides(); });
-  });
+  loop.post([this] { overrides_timer.set(told_overrides_at + overrides_told_every); });
 }
 
 void Server::Impl::notify_overrides() {
@@ -593,7 +586,7 @@ void Server::Impl::notify_overrides() {
 
 // The main loop ends with the last worker; until then it handles a second signal.
 void Server::Impl::on_ended() {
-  if (++ended == workers.size()) io.stop();
+  if (++ended == workers.size()) loop.stop();
 }
 
 // Is a protocol served whose full counters are purged?

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <boost/asio/post.hpp>
 #include <utility>
 
 #include "base/bounds.h"
@@ -50,8 +49,6 @@ void GatheredOutput::forget(const Connection& connection) {
   }
 }
 
-namespace asio = boost::asio;
-
 namespace {
 
 // So many buffers are kept for later use; more are given back to the system.
@@ -71,12 +68,11 @@ Worker::Worker(store::Store& store, base::Clock& clock, const live::Live& live,
     : clock_(clock),
       store_(store),
       committer_(store.committer()),
-      work_(io_.get_executor()),
-      deadline_(io_),
-      grace_timer_(io_),
-      due_(io_),
-      waits_timer_(io_),
-      poller_(io_, [this] { gathered_.send_all(); }),
+      loop_([this] { gathered_.send_all(); }),
+      deadline_(loop_, [this] { close_late(); }),
+      grace_timer_(loop_, [this] { finish_owing(); }),
+      due_(loop_, [this] { advance(); }),
+      waits_timer_(loop_, [this] { end_waits(); }),
       stats_(watch.stats),
       spans_(watch.spans),
       top_keys_(watch.keys_hash == nullptr ? nullptr
@@ -90,10 +86,10 @@ Worker::Worker(store::Store& store, base::Clock& clock, const live::Live& live,
                .spaces = matching.spaces,
                .top_keys = top_keys_.get(),
                .denials = &watch.denials,
-               .wake = [this] { asio::post(io_, [this] { advance(); }); },
-               .run = [this](std::function<void()> what) { asio::post(io_, std::move(what)); }},
+               .wake = [this] { loop_.post([this] { advance(); }); },
+               .run = [this](std::function<void()> what) { loop_.post(std::move(what)); }},
               std::move(log)) {
-  store_.attach(engine_.completions(), poller_);
+  store_.attach(engine_.completions(), loop_);
 }
 
 Worker::~Worker() {
@@ -109,7 +105,7 @@ request::WorkerState* Worker::state_of(protocol::Protocol protocol) {
 
 void Worker::start(std::function<void()> ended) {
   thread_ = std::thread([this, ended = std::move(ended)] {
-    io_.run();
+    loop_.run();
     ended();
   });
 }
@@ -117,7 +113,7 @@ void Worker::start(std::function<void()> ended) {
 void Worker::adopt(int fd, const Accepted& accepted, std::string_view why) {
   auto& count = why.empty() ? connections_ : turned_away_;
   count.fetch_add(1, std::memory_order_relaxed);
-  asio::post(io_, [this, fd, accepted, why, &count] {
+  loop_.post([this, fd, accepted, why, &count] {
     if (stopping_) {
       ::close(fd);
       count.fetch_sub(1, std::memory_order_relaxed);
@@ -131,7 +127,7 @@ void Worker::adopt(int fd, const Accepted& accepted, std::string_view why) {
 }
 
 void Worker::on_new_policy() {
-  asio::post(io_, [this] {
+  loop_.post([this] {
     engine_.take_policy();
     engine_.match_again();
   });
@@ -164,7 +160,7 @@ void Worker::end_handshake(Handshake& handshake) {
 }
 
 void Worker::run_query(std::shared_ptr<engine::AdminQuery> query) {
-  asio::post(io_, [this, query = std::move(query)] {
+  loop_.post([this, query = std::move(query)] {
     if (!detached_) engine_.run_query(query);
   });
 }
@@ -175,10 +171,7 @@ void Worker::advance() {
   release_durable();
   if (!next || (stopping_ && all_.empty())) return;
   const std::chrono::microseconds rest(std::max<int64_t>(next->us - engine_.now().us, 0));
-  due_.expires_after(std::min<std::chrono::microseconds>(rest, look_at_clock_every));
-  due_.async_wait([this](boost::system::error_code ec) {
-    if (!ec) advance();
-  });
+  due_.set_after(std::min<std::chrono::microseconds>(rest, look_at_clock_every));
 }
 
 void Worker::wait_for_commit(std::shared_ptr<Connection> connection, uint64_t commit_seq) {
@@ -186,7 +179,7 @@ void Worker::wait_for_commit(std::shared_ptr<Connection> connection, uint64_t co
   if (committer_->await_commit(engine_.completions())) return;
   // The commit was made meanwhile; but the connection is in the middle of a call, so it is released
   // from the loop.
-  asio::post(io_, [this] { release_durable(); });
+  loop_.post([this] { release_durable(); });
 }
 
 void Worker::release_durable() {
@@ -222,19 +215,20 @@ void Worker::give_back_text(std::string text) {
 }
 
 void Worker::stop(std::chrono::milliseconds limit) {
-  asio::post(io_, [this, limit] {
+  loop_.post([this, limit] {
     stopping_ = true;
     grace_ends_ = std::chrono::steady_clock::now() + std::min(limit, grace);
     owing_.assign(all_.begin(), all_.end());
     finish_owing();
-    deadline_.expires_after(limit);
-    deadline_.async_wait([this](boost::system::error_code ec) {
-      if (ec) return;
-      const std::vector<std::shared_ptr<Connection>> late(all_.begin(), all_.end());
-      for (const auto& connection : late) connection->abort();
-    });
+    deadline_.set_after(limit);
     end_if_idle();
   });
+}
+
+// Those that are not done when the time of the stop is over.
+void Worker::close_late() {
+  const std::vector<std::shared_ptr<Connection>> late(all_.begin(), all_.end());
+  for (const auto& connection : late) connection->abort();
 }
 
 // Ends the connections of `owing_`, each as soon as no request can be on its way to it any more,
@@ -255,12 +249,9 @@ void Worker::finish_owing() {
   if (owing_.empty()) return;
   // To look at many takes time that those need which ask.
   const auto now = std::chrono::steady_clock::now();
-  grace_timer_.expires_at(
+  grace_timer_.set(
       std::min(now + std::max<std::chrono::steady_clock::duration>(grace_step, 4 * (now - begin)),
                std::max(grace_ends_, now)));
-  grace_timer_.async_wait([this](boost::system::error_code ec) {
-    if (!ec) finish_owing();
-  });
 }
 
 void Worker::join() {
@@ -268,7 +259,7 @@ void Worker::join() {
 }
 
 void Worker::visit_top_keys(std::function<void(engine::TopKeys&)> visit) {
-  asio::post(io_, [this, visit = std::move(visit)] { visit(*top_keys_); });
+  loop_.post([this, visit = std::move(visit)] { visit(*top_keys_); });
 }
 
 Worker::Ages& Worker::request_ages(const net::Timeouts& timeouts) {
@@ -312,14 +303,7 @@ void Worker::begin_keeping(Ages::Member& member) {
 
 // A timer that is set for an earlier time stays: when it fires all lists are looked at again.
 void Worker::wake_at(Ages::Time when) {
-  if (wakes_at_ && *wakes_at_ <= when) return;
-  wakes_at_ = when;
-  waits_timer_.expires_at(when);
-  waits_timer_.async_wait([this](boost::system::error_code ec) {
-    if (ec) return;
-    wakes_at_.reset();
-    end_waits();
-  });
+  if (!waits_timer_.is_set() || when < waits_timer_.due()) waits_timer_.set(when);
 }
 
 void Worker::end_waits() {
@@ -459,8 +443,7 @@ void Worker::end_if_idle() {
   waits_timer_.cancel();
   store_.detach(engine_.completions());
   detached_ = true;
-  poller_.stop();
-  work_.reset();
+  loop_.stop();
 }
 
 }  // namespace sluice::server

@@ -5,9 +5,6 @@
 
 #include <array>
 #include <atomic>
-#include <boost/asio/executor_work_guard.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -26,7 +23,7 @@
 #include "base/buffer.h"
 #include "engine/admin_query.h"
 #include "engine/engine.h"
-#include "net/poller.h"
+#include "net/event_loop.h"
 #include "protocol/protocol.h"
 #include "request/peer.h"
 #include "server/age_list.h"
@@ -168,17 +165,17 @@ class Worker {
   const store::Committer* committer() const { return committer_; }
   engine::WorkerStats& stats() { return stats_; }
   otlp::Spans* spans() const { return spans_; }
-  net::Poller& poller() { return poller_; }
-  boost::asio::io_context::executor_type executor() { return io_.get_executor(); }
+  net::EventLoop& loop() { return loop_; }
   base::Buffer& out() { return out_; }
   // Is output gathered until the end of the loop's turn?
-  bool gathers() const { return poller_.is_in_turn(); }
+  bool gathers() const { return loop_.is_in_turn(); }
   GatheredOutput& gathered() { return gathered_; }
   base::Buffer& late_out() { return late_out_; }
 
  private:
   void finish_owing();
   void end_if_idle();
+  void close_late();
   void advance();
   void release_durable();
   bool make_room_for(const Connection& by, size_t bytes);
@@ -192,19 +189,16 @@ class Worker {
   bool makes_room_ = false;  // for unsent bytes
   // By their limit in us.
   std::map<int64_t, Ages> request_ages_, send_ages_, withheld_ages_, idle_ages_, wake_ages_;
-  Ages handshake_ages_, lent_ages_, keeping_ages_;      // outlive connections that io_ still holds
-  std::optional<Ages::Time> wakes_at_;                  // of waits_timer_
+  Ages handshake_ages_, lent_ages_, keeping_ages_;      // outlive the connections
   std::unordered_map<uint64_t, size_t> handshakes_of_;  // by Handshake::client
-  // By protocol, made for the first session; outlive sessions that io_ still holds.
+  // By protocol, made for the first session; outlive the sessions.
   std::array<std::unique_ptr<request::WorkerState>, protocol::protocols_max> states_;
   base::Clock& clock_;
   store::Store& store_;
   store::Committer* const committer_;
-  std::vector<std::unique_ptr<char[]>> idle_small_, idle_large_;  // outlive what io_ still holds
-  boost::asio::io_context io_{BOOST_ASIO_CONCURRENCY_HINT_UNSAFE_IO};
-  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
-  boost::asio::steady_timer deadline_, grace_timer_, due_, waits_timer_;
-  net::Poller poller_;
+  std::vector<std::unique_ptr<char[]>> idle_small_, idle_large_;  // outlive the connections
+  net::EventLoop loop_;
+  net::Timer deadline_, grace_timer_, due_, waits_timer_;
   engine::WorkerStats& stats_;
   otlp::Spans* const spans_;
   std::unique_ptr<engine::TopKeys> top_keys_;

@@ -273,7 +273,7 @@ TEST(Worker, ClosesAClientThatReadsNothing) {
 }
 
 // When unfinished requests exceed their bound of memory, the one that began first is closed, in
-// whatever order the poller reports them, and even if it has received more bytes since.
+// whatever order the loop reports them, and even if it has received more bytes since.
 TEST(Worker, ClosesTheOldestIncompleteRequestPastTheBound) {
   World w;
   w.start();

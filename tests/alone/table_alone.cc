@@ -1,5 +1,5 @@
 // The table in memory in a program that links no other part of sluice, and so no LevelDB,
-// spdlog, protobuf or Boost. Takes three times from a limit of two units. Exits with 0 if only the
+// spdlog or protobuf. Takes three times from a limit of two units. Exits with 0 if only the
 // third take is refused.
 #include <array>
 #include <span>

@@ -127,7 +127,7 @@ TEST(Bounds, RequestsThatAreNotWholeHoldABoundedMemory) {
   }
   EXPECT_TRUE(server.client().ask(half + "\"").starts_with("OK true ")) << "there is room for it";
   // The worker refused them before it answered that request. Of two that began in the same round,
-  // the poller decides which is older.
+  // the loop decides which is older.
   std::vector<TcpClient*> open;
   for (auto& client : clients) {
     if (const auto line = client.peek_line(1ms))

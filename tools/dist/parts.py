@@ -22,7 +22,6 @@ DISTRIBUTION = "debian-12"
 
 # By source package. A part that is missing here is an error.
 LICENCES = {
-    "boost1.81": "BSL-1.0",
     "ca-certificates": "MPL-2.0",  # of the certificates, which are all that is taken of it
     "cli11": "BSD-3-Clause",
     "fmtlib": "MIT",
@@ -44,7 +43,6 @@ LICENCES = {
 
 # What CMakeLists.txt finds and no archive shows, as it is compiled in from headers; by Debian's package of the headers.
 HEADERS = {
-    "Boost": "libboost1.81-dev",
     "CLI11": "libcli11-dev",
     "fmt": "libfmt-dev",
     "nlohmann_json": "nlohmann-json3-dev",
@@ -181,8 +179,6 @@ def third_party_licences(names: Iterable[str], documents: Path = Path("/usr/shar
     texts: dict[str, list[str]] = {}
     for name in sorted(names):
         text = (documents / name / "copyright").read_text(encoding="utf-8")
-        if name.startswith("libboost"):  # 2 MB say for each file who wrote it; Boost's licence asks for that with the source alone
-            text = "\n\n".join(part for part in re.split(r"\n\s*\n", text) if not part.startswith("Files:"))
         texts.setdefault(text, []).append(name)
     # Some are links: GPL is the latest one.
     named = {(common / match[1]).resolve().name for text in texts
