@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <netinet/in.h>
+#include <pwd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -18,7 +19,9 @@
 #include <boost/asio/steady_timer.hpp>
 #include <cerrno>
 #include <chrono>
+#include <cstdio>
 #include <future>
+#include <memory>
 #include <optional>
 #include <set>
 #include <thread>
@@ -57,6 +60,19 @@ void release(std::string& text) {
   if (text.capacity() > idle_text_bytes_max) std::string(text).swap(text);
 }
 
+// The user's name and number; the number alone if /etc/passwd does not have it. (getpwuid would
+// load modules of the machine, which a static program must not.)
+std::string user_words(uid_t uid) {
+  std::string number = std::to_string(uid);
+  const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen("/etc/passwd", "re"), std::fclose);
+  std::array<char, 4096> texts{};
+  passwd entry{};
+  passwd* found = nullptr;
+  while (file && ::fgetpwent_r(file.get(), &entry, texts.data(), texts.size(), &found) == 0)
+    if (found->pw_uid == uid) return std::string(found->pw_name) + " (" + number + ")";
+  return number;
+}
+
 // Of a UNIX socket the process at the other end.
 std::string peer_of(int fd) {
   sockaddr_storage address{};
@@ -66,7 +82,7 @@ std::string peer_of(int fd) {
   if (socklen_t length = sizeof peer;
       address.ss_family == AF_UNIX &&
       ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0)
-    return "user " + std::to_string(peer.uid) + ", process " + std::to_string(peer.pid);
+    return "user " + user_words(peer.uid) + ", process " + std::to_string(peer.pid);
   std::array<char, INET6_ADDRSTRLEN> text{};
   if (address.ss_family == AF_INET6) {
     const auto& six = reinterpret_cast<const sockaddr_in6&>(address);
