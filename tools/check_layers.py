@@ -35,7 +35,7 @@ ROOMS: dict[str, str] = {
     "otlp": "base limit request metrics net wire client",
     "protocol": "base request metrics policy",
     "remote": "base client net protocol",
-    "live": "access base limit request metrics policy policy/read wire store protocol",
+    "live": "access base log limit request metrics policy policy/read wire store protocol",
     "engine": "access base limit request metrics policy store live protocol",
     "admin": "access base log request metrics net policy policy/read wire store live protocol engine",
     "server": "access base limit log request policy metrics net otlp store live protocol engine admin",

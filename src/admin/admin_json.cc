@@ -148,6 +148,7 @@ Json to_json(const policy::Rule& rule, const policy::Dialect& dialect) {
             {"file", rule.file},
             {"line", rule.line},
             {"comment", rule.comment},
+            {"built_in", rule.built_in || !dialect.written},
             {"mode", mode_name(rule.mode)},
             {"then", rule.then == policy::Then::stop ? "stop" : "continue"},
             {"actor", rule.actor},

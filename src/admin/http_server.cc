@@ -1,6 +1,7 @@
 #include "admin/http_server.h"
 
 #include <malloc.h>
+#include <pwd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -10,7 +11,9 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <cstdio>
 #include <future>
+#include <memory>
 #include <optional>
 #include <set>
 #include <system_error>
@@ -49,13 +52,26 @@ void release(std::string& text) {
   if (text.capacity() > idle_text_bytes_max) std::string(text).swap(text);
 }
 
+// The user's name and number; the number alone if /etc/passwd does not have it. (getpwuid would
+// load modules of the machine, which a static program must not.)
+std::string user_words(uid_t uid) {
+  std::string number = std::to_string(uid);
+  const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen("/etc/passwd", "re"), std::fclose);
+  std::array<char, 4096> texts{};
+  passwd entry{};
+  passwd* found = nullptr;
+  while (file && ::fgetpwent_r(file.get(), &entry, texts.data(), texts.size(), &found) == 0)
+    if (found->pw_uid == uid) return std::string(found->pw_name) + " (" + number + ")";
+  return number;
+}
+
 // Of a UNIX socket the process at the other end.
 std::string peer_of(int fd) {
   if (const auto address = net::SocketAddress::peer(fd)) return address->unmapped().text();
   ucred peer{};
   socklen_t size = sizeof peer;
   if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.pid <= 0) return {};
-  return "user " + std::to_string(peer.uid) + ", process " + std::to_string(peer.pid);
+  return "user " + user_words(peer.uid) + ", process " + std::to_string(peer.pid);
 }
 
 }  // namespace

@@ -429,6 +429,27 @@ TEST_F(AdminCommands, RulesAreListedOverAllPages) {
   EXPECT_EQ(result()["rules"][0]["per_second"]["allowed"], 0.0);
 }
 
+TEST_F(AdminCommands, RulesHideThoseBuiltInUnlessAllAreAskedFor) {
+  Json own = rule("native", "all", "a=*"), brought = rule("resp", "cl.throttle", "");
+  own["built_in"] = false;
+  brought["built_in"] = true;
+  answers["GET /v1/rules?limit=1000"] =
+      page({{"generation", 1}, {"total", 2}, {"rules", Json::array({own, brought})}});
+  EXPECT_EQ(ask({"rules", "--over", "0s"}), 0) << err;
+  EXPECT_EQ(lines().size(), 2u) << out;
+  EXPECT_FALSE(said(out, "cl.throttle")) << out;
+  EXPECT_EQ(err, "note: 1 rule is built in; --all lists them\n");
+  EXPECT_EQ(ask({"rules", "--over", "0s", "--all"}), 0) << err;
+  EXPECT_TRUE(said(out, "cl.throttle")) << out;
+  EXPECT_EQ(err, "");
+  EXPECT_EQ(ask({"rules", "--over", "0s", "throttle"}), 1);
+  EXPECT_EQ(err, "error: no rule has `throttle` but 1 built in; --all lists them\n");
+  EXPECT_EQ(ask({"rules", "--over", "0s", "--json"}), 0);
+  EXPECT_EQ(result()["rules"].size(), 1u);
+  EXPECT_EQ(ask({"rules", "--over", "0s", "--json", "--all"}), 0);
+  EXPECT_EQ(result()["rules"].size(), 2u);
+}
+
 TEST_F(AdminCommands, RulesComputeRatesFromTwoReadings) {
   // The second answer has higher counts, and a rule that was loaded meanwhile.
   int looks = 0;

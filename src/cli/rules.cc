@@ -18,8 +18,8 @@ constexpr const char* about_rules =
     "Lists the rules that a running server decides by, in the order in which they are asked, with "
     "what\n"
     "each has decided: so far, and in a second. With TEXT, those whose name, pattern or comment "
-    "has "
-    "it.";
+    "has\n"
+    "it. Those that protocols bring, such as CL.THROTTLE's, are listed with --all alone.";
 
 std::string footer_of_rules() {
   return admin_footer(
@@ -33,6 +33,8 @@ std::string footer_of_rules() {
       "  sluice rules --json",
       "listed", "no rule has TEXT");
 }
+
+constexpr const char* see_all = "; --all lists them";
 
 // More rules than a rule set can have.
 constexpr size_t rules_max = 2'000'000;
@@ -121,6 +123,7 @@ void add_rates(Json& rules, const RulesLook& before, std::chrono::steady_clock::
 struct Asked {
   const AdminFlags& flags;
   const std::string& text;  // that the rules must contain; empty: all rules
+  bool all;                 // built-in ones too
   std::chrono::microseconds over;
 };
 
@@ -136,8 +139,14 @@ int show_rules(AdminPort& port, const Asked& asked, config::CommandIo& io) {
   const AdminPort::Reply& page = now.page;
   if (!page.is_done()) return report_failure(page, json, io);
   Json list = Json::array();
-  for (const Json& rule : now.rules)
-    if (has_text(rule, asked.text)) list.push_back(rule);
+  size_t hidden = 0;
+  for (const Json& rule : now.rules) {
+    if (!has_text(rule, asked.text)) continue;
+    if (!asked.all && true_field(rule, "built_in"))
+      ++hidden;
+    else
+      list.push_back(rule);
+  }
   if (before) add_rates(list, *before, now.at);
   const bool found = asked.text.empty() || !list.empty();
   if (json) {
@@ -146,13 +155,19 @@ int show_rules(AdminPort& port, const Asked& asked, config::CommandIo& io) {
                        {"rules", list}})
            << std::flush;
   } else if (!found) {
-    return fail("no rule has `" + asked.text + "`", io);
+    std::string why = "no rule has `" + asked.text + "`";
+    if (hidden > 0) why += " but " + std::to_string(hidden) + " built in" + see_all;
+    return fail(why, io);
   } else {
     io.out << table_of(list, before.has_value(), io);
     for (const Json& rule : list)
       for (const auto& d : diagnostics_of(list_field(rule, "warnings")))
         io.out << config::on_screen(base::to_string(d)) << '\n';
     io.out << std::flush;
+    if (hidden > 0)
+      note(std::to_string(hidden) + (hidden == 1 ? " rule is" : " rules are") + " built in" +
+               see_all,
+           io);
   }
   return found ? config::exit_ok : config::exit_failure;
 }
@@ -165,6 +180,8 @@ int rules(const Words& words, config::CommandIo& io) {
   std::string over_text = "0s";
   add_admin_flags(arguments, flags);
   add_over_flag(arguments, over_text);
+  bool all = false;
+  arguments.add_flag("--all", all, "List the rules that protocols bring, too");
   if (const auto ended = arguments.parse(words, io)) return *ended;
   if (arguments.positional().size() > 1) return arguments.misused("one TEXT is enough", io);
   const std::string text = arguments.positional().empty() ? "" : arguments.positional().front();
@@ -173,7 +190,7 @@ int rules(const Words& words, config::CommandIo& io) {
   if (!over) return ending;
   auto port = AdminPort::open(flags, arguments, io, ending);
   if (!port) return ending;
-  return show_rules(*port, {flags, text, *over}, io);
+  return show_rules(*port, {flags, text, all, *over}, io);
 }
 
 }  // namespace sluice::cli

@@ -75,6 +75,8 @@ struct StoreSettings {
   Setting<Durability> durability{Durability::unsaid};
   Setting<base::Duration> interval{base::milliseconds(100)};
   Setting<bool> fsync{false};
+  // For a server that still has the folder; up to base::bounds::drain_us_max.
+  Setting<base::Duration> wait{};
   unsigned servers = 1;  // that share the counters in Redis
   // Counters in Redis, shared by all servers that use the same one. Empty: not in Redis. Settings
   // without `nodes` are an error. A server uses redis_options().

@@ -255,7 +255,8 @@ OpenedStore open_store(const StoreSettings& settings, base::Duration cleanup,
                                                           ? durable::Durability::always
                                                           : durable::Durability::interval,
                                         .interval = settings.interval.value,
-                                        .sync = settings.fsync.value};
+                                        .sync = settings.fsync.value,
+                                        .wait = settings.wait.value};
   auto durable = durable::DurableStore::open(
       options, std::move(table), spaces, [&clock] { return clock.earliest_now(); }, std::move(log));
   if (!durable) {

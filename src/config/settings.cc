@@ -173,7 +173,18 @@ Table store_table(StoreSettings& store) {
       setting(
           "fsync", store.fsync,
           Truth{"write `true` to have commits survive a power cut, else `false`"},
-          {.help = "each commit reaches the medium, and survives a power cut", .shown = on_disk})};
+          {.help = "each commit reaches the medium, and survives a power cut", .shown = on_disk}),
+      setting("wait", store.wait,
+              Length{{base::bounds::timeout_us_min},
+                     {base::bounds::drain_us_max},
+                     base::Duration{},
+                     "10s"},
+              {.flag = "--wait",
+               .variable = "SLUICE_WAIT",
+               .type = "LENGTH",
+               .help = "How long a start waits for a server that still has the folder;\nas 10s, "
+                       "default 0: not at all",
+               .shown = on_disk == Shown::always ? Shown::changed : Shown::never})};
   Table redis = redis_entries(store);
   table.insert(table.end(), redis.begin(), redis.end());
   return table;

@@ -46,6 +46,7 @@ base::Result<std::unique_ptr<DurableStore>> DurableStore::open(
   auto journal =
       disk::Journal::open({.path = options.path,
                            .sync = options.sync,
+                           .wait = options.wait,
                            .now = std::move(now),
                            .tell = [&](const std::string& line) { log->warn("{}", line); },
                            .log_counters = store::log_counters_for(*table)},

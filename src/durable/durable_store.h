@@ -43,7 +43,8 @@ struct DurableOptions {
   std::string path;  // of the journal
   Durability durability = Durability::interval;
   base::Duration interval = base::milliseconds(100);
-  bool sync = false;  // a commit waits until the medium has the data
+  bool sync = false;      // a commit waits until the medium has the data
+  base::Duration wait{};  // for another process that has the journal, at most
 };
 
 inline constexpr std::array<uint64_t, 15> commit_bounds_us{

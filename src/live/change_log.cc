@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/printable.h"
+#include "log/log.h"
 
 namespace sluice::live {
 
@@ -18,23 +19,48 @@ std::string one_line(const Json& json) {
   return json.dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 
-void shorten(Json& json) {
-  const size_t bytes = json.dump(-1, ' ', false, Json::error_handler_t::replace).size();
-  if (bytes > ChangeLog::text_bytes_max) json = Json{{"cut", bytes}};
+size_t bytes_of(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace).size();
+}
+
+void shorten(Json& json, size_t bytes_max) {
+  if (const size_t bytes = bytes_of(json); bytes > bytes_max) json = Json{{"cut", bytes}};
+}
+
+// The change as fields of a line. Of what does not fit, the longest is cut first.
+std::string fields_of(const Change& change) {
+  Json fields{{"number", change.number}, {"what", change.what},     {"by", change.by},
+              {"about", change.about},   {"before", change.before}, {"after", change.after}};
+  std::string text = one_line(fields);
+  while (text.size() > log::line_bytes_max) {
+    Json* longest = &fields["about"];
+    for (const char* key : {"before", "after"})
+      if (bytes_of(fields[key]) > bytes_of(*longest)) longest = &fields[key];
+    const size_t bytes = bytes_of(*longest);
+    shorten(*longest, 0);
+    if (bytes_of(*longest) >= bytes) break;
+    text = one_line(fields);
+  }
+  return text;
 }
 
 }  // namespace
 
 void ChangeLog::add(Change change) {
   change.by = base::printable(change.by, by_bytes_max);
-  for (Json* const json : {&change.about, &change.before, &change.after}) shorten(*json);
+  for (Json* const json : {&change.about, &change.before, &change.after})
+    shorten(*json, text_bytes_max);
   change.at = std::chrono::system_clock::now();
   // With the lock, so that the lines stand in the order of their numbers.
   const std::lock_guard lock(mutex_);
   change.number = ++total_;
   if (log_)
-    log_->info("change {}: {} by {} | {} | before: {} | after: {}", change.number, change.what,
-               change.by, one_line(change.about), one_line(change.before), one_line(change.after));
+    log::log_fields(
+        *log_, spdlog::level::info,
+        "change " + std::to_string(change.number) + ": " + change.what + " by " + change.by,
+        " | " + one_line(change.about) + " | before: " + one_line(change.before) +
+            " | after: " + one_line(change.after),
+        "change", fields_of(change));
   if (changes_.size() == kept_max) changes_.pop_front();
   changes_.push_back(std::move(change));
 }

@@ -11,6 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include "log/log.h"
+
 namespace sluice::live {
 namespace {
 
@@ -64,6 +66,48 @@ TEST(ChangeLog, LongTextsAreCutAndALineIsOneLine) {
                 "{\"cut\":4099}"),
       std::string::npos)
       << text;
+}
+
+TEST(ChangeLog, InJsonAChangeIsFieldsOfItsLine) {
+  const auto written = [](log::LogFormat format, const Change& change) {
+    std::ostringstream told;
+    {
+      log::Log log(spdlog::level::info, std::make_shared<spdlog::sinks::ostream_sink_mt>(told), 10);
+      log.set({.format = format});
+      ChangeLog(log.logger(log::LogModule::admin)).add(change);
+    }
+    return told.str();
+  };
+  Change one = change("override set");
+  one.by = "admin token, \"q\"";
+  one.after = {{"limits", {1, 2}}};
+  const std::string line = written(log::LogFormat::json, one);
+  const wire::Json json = wire::Json::parse(line);
+  EXPECT_EQ(json.at("message"), "change 1: override set by admin token, \"q\"");
+  EXPECT_EQ(json.at("change"), (wire::Json{{"number", 1},
+                                           {"what", "override set"},
+                                           {"by", one.by},
+                                           {"about", {{"rule", "r"}}},
+                                           {"before", nullptr},
+                                           {"after", {{"limits", {1, 2}}}}}));
+  const std::string text = written(log::LogFormat::text, one);
+  EXPECT_TRUE(
+      text.ends_with("info change 1: override set by admin token, \"q\" | {\"rule\":\"r\"} "
+                     "| before: nothing | after: {\"limits\":[1,2]}\n"))
+      << text;
+
+  // What does not fit into a line is cut, the longest first.
+  one.before = std::string(1500, 'b');
+  one.after = std::string(4000, '\x01');
+  one.by = std::string(256, '\xff');
+  const wire::Json cut = wire::Json::parse(written(log::LogFormat::json, one)).at("change");
+  EXPECT_EQ(cut.at("after"), (wire::Json{{"cut", 24002}}));
+  EXPECT_EQ(cut.at("before"), (wire::Json{{"cut", 1502}}));
+  EXPECT_EQ(cut.at("about"), (wire::Json{{"rule", "r"}}));
+  one.by = "me";
+  EXPECT_EQ(wire::Json::parse(written(log::LogFormat::json, one)).at("change").at("before"),
+            one.before);
+  EXPECT_LE(written(log::LogFormat::text, one).size(), log::line_bytes_max + 64);
 }
 
 TEST(ChangeLog, ConcurrentChangesGetDistinctNumbers) {

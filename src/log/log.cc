@@ -83,6 +83,26 @@ class StandardError : public spdlog::sinks::base_sink<spdlog::details::null_mute
   spdlog::memory_buf_t text_;
 };
 
+// What log_fields puts behind each other in one payload. Its parts' sizes are in the line's source,
+// which nothing else here uses.
+constexpr const char* fields_mark = "fields";
+constexpr int size_bits = 12;
+static_assert(line_bytes_max + 3 < 1u << size_bits);
+
+struct Parts {
+  std::string_view text;     // message and rest
+  std::string_view message;  // of a line without fields, all of it
+  std::string_view fields;   // empty: there are none
+};
+
+Parts parts_of(const spdlog::details::log_msg& line) {
+  const std::string_view all(line.payload.data(), line.payload.size());
+  if (line.source.funcname != fields_mark) return {all, all, {}};
+  const auto sizes = static_cast<size_t>(line.source.line);
+  const size_t text = sizes & ((1u << size_bits) - 1);
+  return {all.substr(0, text), all.substr(0, sizes >> size_bits), all.substr(text)};
+}
+
 // A line as the format of the moment has it.
 class LineForm final : public spdlog::formatter {
  public:
@@ -90,7 +110,15 @@ class LineForm final : public spdlog::formatter {
       : format_(std::move(format)), text_(line_pattern, spdlog::pattern_time_type::utc) {}
 
   void format(const spdlog::details::log_msg& line, spdlog::memory_buf_t& out) override {
-    if (*format_ == LogFormat::text) return text_.format(line, out);
+    if (*format_ == LogFormat::text) {
+      spdlog::details::log_msg text = line;
+      const std::string_view its = parts_of(line).text;
+      text.payload = spdlog::string_view_t(its.data(), its.size());
+      text_.format(text, out);
+      line.color_range_start = text.color_range_start;
+      line.color_range_end = text.color_range_end;
+      return;
+    }
     json_.clear();
     append_json_line(json_, line);
     out.append(json_.data(), json_.data() + json_.size());
@@ -173,7 +201,7 @@ class Log::Queue : public spdlog::sinks::sink {
   void log(const spdlog::details::log_msg& line) override {
     spdlog::details::log_msg cut = line;
     std::string text;
-    if (cut.payload.size() > line_bytes_max) {
+    if (cut.payload.size() > line_bytes_max && parts_of(line).fields.empty()) {
       text = start_of({cut.payload.data(), cut.payload.size()}, line_bytes_max);
       text += "...";
       cut.payload = text;
@@ -291,6 +319,22 @@ size_t Log::dropped() const {
   return queue_->dropped();
 }
 
+void log_fields(spdlog::logger& logger, spdlog::level::level_enum level, std::string_view message,
+                std::string_view rest, const char* name, std::string_view fields) {
+  if (!logger.should_log(level)) return;
+  std::string payload(message);
+  payload += rest;
+  if (payload.size() > line_bytes_max) {
+    payload.resize(start_of(payload, line_bytes_max).size());
+    payload += "...";
+  }
+  const size_t text = payload.size();
+  const size_t sizes = std::min(message.size(), text) << size_bits | text;
+  payload += fields.size() > line_bytes_max ? "null" : fields;
+  logger.log(spdlog::source_loc{name, static_cast<int>(sizes), fields_mark}, level,
+             spdlog::string_view_t(payload.data(), payload.size()));
+}
+
 void append_json_line(std::string& out, const spdlog::details::log_msg& line) {
   out += "{\"time\":\"";
   append_time(out, line.time);
@@ -303,7 +347,14 @@ void append_json_line(std::string& out, const spdlog::details::log_msg& line) {
                              : std::string_view(line.logger_name.data(), line.logger_name.size()),
                          out);
   out += ",\"message\":";
-  base::append_json_text({line.payload.data(), line.payload.size()}, out);
+  const Parts parts = parts_of(line);
+  base::append_json_text(parts.message, out);
+  if (!parts.fields.empty()) {
+    out += ",\"";
+    out += line.source.filename;
+    out += "\":";
+    out += parts.fields;
+  }
   out += "}\n";
 }
 

@@ -64,10 +64,12 @@ struct LogSettings {
   friend bool operator==(const LogSettings&, const LogSettings&) = default;
 };
 
+inline constexpr size_t line_bytes_max = 2048;  // of a line's text; the rest becomes "..."
+
 class Log {
  public:
   static constexpr size_t queue_lines_default = 8192;
-  static constexpr size_t line_bytes_max = 2048;  // of its text; the rest becomes "..."
+  static constexpr size_t line_bytes_max = log::line_bytes_max;
 
   // Writes to standard error, in colour only when that is a terminal.
   explicit Log(spdlog::level::level_enum level);
@@ -104,8 +106,15 @@ class Log {
   std::thread writer_;
 };
 
+// Logs a line that programs read as well. As text it is `message` and then `rest`, cut as others
+// are; as JSON it is `message`, and beside it a member `name`, a constant, with `fields`: the text
+// of a JSON value of at most line_bytes_max bytes, or else null. The loggers are a Log's.
+void log_fields(spdlog::logger& logger, spdlog::level::level_enum level, std::string_view message,
+                std::string_view rest, const char* name, std::string_view fields);
+
 // A line of the log as JSON: one object, well formed whatever bytes the message has:
 // {"time":"2026-01-02T03:04:05.678901Z","level":"info","module":"server","message":"..."} and LF.
+// A line of log_fields has one member more.
 void append_json_line(std::string& out, const spdlog::details::log_msg& line);
 
 // A log's place in a file: lines are appended, and after `reopen` the next one goes to whatever

@@ -169,6 +169,33 @@ TEST_F(DataDirectory, ReportsTheProcessOfAnotherServerThatUsesIt) {
   EXPECT_EQ(server.client().ask("HIT k=v"), "OK true 99 600");
 }
 
+// As in a rolling restart: the next server is started while the one before still ends.
+TEST_F(DataDirectory, AServerWaitsForTheOneThatStillHasIt) {
+  DivvyServer first(options());
+  EXPECT_TRUE(grants(first.client().ask("HIT k=v"), 99));
+  Process next({.arguments = {"divvy", rules_, "--data", data_, "--wait", "100s"},
+                .environment = {{"PORT", "0"}}});
+  ASSERT_TRUE(next.says("waiting for the store in `" + data_ + "`, which process " +
+                        std::to_string(first.process().pid()) + " has"))
+      << next.err();
+  first.process().signal(SIGTERM);
+  EXPECT_EQ(first.process().wait(), 0);
+  const uint16_t port = await_listening(next);
+  EXPECT_TRUE(grants(TcpClient::connect(port)->ask("HIT k=v"), 98));
+  next.signal(SIGTERM);
+  EXPECT_EQ(next.wait(), 0);
+}
+
+TEST_F(DataDirectory, AServerThatWaitsGivesUpAfterItsTime) {
+  DivvyServer server(options());
+  const auto finished = run({.arguments = {"divvy", rules_, "--data", data_, "--wait", "200ms"},
+                             .environment = {{"PORT", "0"}}});
+  EXPECT_EQ(finished.status, 1);
+  EXPECT_NE(finished.err.find("is in use by process " + std::to_string(server.process().pid())),
+            std::string::npos)
+      << finished.err;
+}
+
 // A killed server leaves no lock.
 TEST_F(DataDirectory, AKilledServerLeavesNoLock) {
   {

@@ -2,6 +2,7 @@
 // would deny, requests to which no rule applies, one customer's counters over all rules; and the
 // socket by which commands find a server.
 #include <gtest/gtest.h>
+#include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -390,7 +391,10 @@ TEST_F(Socket, ItsChangesNameTheUserAndTheProcess) {
   ASSERT_EQ(run({.arguments = {"reset", "divvy:::5:60"}, .environment = there}).status, 0);
   const Finished told = run({.arguments = {"changes", "--json"}, .environment = there});
   const std::string by = Json::parse(told.out)["changes"][0]["by"];
-  EXPECT_EQ(by.find("user " + std::to_string(::getuid()) + ", process "), 0u) << by;
+  const passwd* const me = ::getpwuid(::getuid());
+  const std::string number = std::to_string(::getuid()),
+                    user = me == nullptr ? number : std::string(me->pw_name) + " (" + number + ")";
+  EXPECT_EQ(by.find("user " + user + ", process "), 0u) << by;
 }
 
 TEST_F(Socket, ListsTheSocketsOfSeveralServers) {

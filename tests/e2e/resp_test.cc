@@ -83,7 +83,7 @@ TEST(Resp, TheManualsSession) {
       expected += line + "\n";
     }
   }
-  EXPECT_EQ(asked, 8u);
+  EXPECT_EQ(asked, 10u);
 }
 
 // With a store on disk, a counter's time goes on between two servers.

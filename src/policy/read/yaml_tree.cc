@@ -11,6 +11,7 @@
 
 #include "base/background.h"
 #include "base/bounds.h"
+#include "base/printable.h"
 #include "base/utf8.h"
 #include "policy/text.h"
 
@@ -438,11 +439,35 @@ class YamlBuilder {
   std::optional<YamlError> error_;
 };
 
+namespace {
+
+// Of such a file each key would be an error, and none would say what the file is.
+std::optional<YamlError> refuse_manifest(YamlNode root) {
+  if (!root.is_map()) return std::nullopt;
+  YamlNode version, kind;
+  for (YamlNode key = root.first_child(); key; key = key.next()) {
+    const YamlNode value = key.next();
+    if (key.is_scalar() && value.is_scalar()) {
+      if (key.text() == "apiVersion") version = key;
+      if (key.text() == "kind") kind = value;
+    }
+    key = value;
+  }
+  if (!version || !kind) return std::nullopt;
+  return YamlError{
+      version.line(), version.column(), "",
+      "this is a manifest of Kubernetes (a " + base::printable(kind.text(), 64) + "), not a policy",
+      "give the file that is in it; of a ConfigMap a text under `data`"};
+}
+
+}  // namespace
+
 std::optional<YamlError> parse_yaml(std::string_view text, YamlDocument& document,
                                     const YamlReading& reading) {
   if (auto error = check_bytes(text, reading)) return error;
   if (text.starts_with("\uFEFF")) text.remove_prefix(3);
-  return YamlBuilder(text, document, reading).build();
+  if (auto error = YamlBuilder(text, document, reading).build()) return error;
+  return refuse_manifest(document.root());
 }
 
 base::Diagnostic to_diagnostic(YamlError error, std::string_view file) {

@@ -124,7 +124,7 @@ struct YamlReading {
 
 // The parser refuses text that is not YAML or not UTF-8, is longer than
 // base::bounds::config_bytes_max or deeper than yaml_depth_max, or has several documents, tags
-// other than YAML's own, or nodes within themselves.
+// other than YAML's own, or nodes within themselves; and a manifest of Kubernetes.
 inline constexpr size_t yaml_depth_max = 64;
 std::optional<YamlError> parse_yaml(std::string_view text, YamlDocument& document,
                                     const YamlReading& reading = {});

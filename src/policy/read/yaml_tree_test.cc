@@ -167,6 +167,18 @@ TEST(YamlTree, ReadsFilesOfOtherProgramsIfAskedTo) {
   EXPECT_NE(read("a: 1 # \u2028b: 2").find("some readers of YAML only"), std::string::npos);
 }
 
+TEST(YamlTree, SaysThatAManifestIsOneInOneSentence) {
+  EXPECT_EQ(read("apiVersion: v1\nkind: ConfigMap\ndata: { a: 'domain: x' }\n"),
+            "f:1:1: error: this is a manifest of Kubernetes (a ConfigMap), not a policy; give the "
+            "file that is in it; of a ConfigMap a text under `data`");
+  EXPECT_NE(read("kind: \"a\\n\"\napiVersion: v1\n").find("(a a\\n)"), std::string::npos);
+  // One of the two keys is not enough, nor are both further in.
+  for (const char* text :
+       {"kind: ConfigMap\nrules: []", "apiVersion: v1", "kind: [a]\napiVersion: b",
+        "a: { apiVersion: v1, kind: b }", "[apiVersion, kind]"})
+    EXPECT_EQ(read(text).find("manifest"), std::string::npos) << text;
+}
+
 TEST(YamlTree, AliasesHaveTheNumberOfTheNodeThatTheyName) {
   YamlDocument document;
   ASSERT_FALSE(parse_yaml("[&a x, *a, x]", document));

@@ -406,16 +406,18 @@ void Call::count(const FoundRule& rule, const request::Verdict& verdict,
   using Kind = FoundRule::Kind;
   if (rule.kind == Kind::unknown_domain) return metrics->count_unknown_domain(message.domain, 1);
   const uint64_t hits = hits_of(message, descriptor);
-  if ((rule.kind != Kind::limit && rule.kind != Kind::override) || hits == 0 ||
-      descriptor.is_negative_hits)
-    return;
+  if ((rule.kind != Kind::limit && rule.kind != Kind::override) || hits == 0) return;
   const Limit* const limit =
       rule.kind == Kind::limit ? &rule.rules->set().limits()[rule.limit] : nullptr;
   if (limit != nullptr && limit->unlimited) return;
   const bool shadow = limit != nullptr && limit->shadow_mode;
   HitCounts counts;
-  counts.total_hits = hits;  // counts even if the store could not decide
-  if (verdict.own_charge != nullptr) {
+  // Both count even if the store could not decide.
+  if (descriptor.is_negative_hits)
+    counts.total_negative_hits = hits;
+  else
+    counts.total_hits = hits;
+  if (!descriptor.is_negative_hits && verdict.own_charge != nullptr) {
     const limit::Limit& numbers = verdict.own_charge->limits[0];
     const limit::Decision& decision = verdict.own_decisions[0];
     if (numbers.algorithm == limit::Algorithm::unlimited) return;

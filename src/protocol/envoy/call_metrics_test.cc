@@ -174,13 +174,13 @@ TEST(EnvoyCallMetrics, CountsTheLocalCacheInAddition) {
                                       {"d.s.shadow_mode", 3}}));
 }
 
-TEST(EnvoyCallMetrics, UnlimitedOnesAndRefundsAreNotCounted) {
+TEST(EnvoyCallMetrics, UnlimitedOnesAreNotCountedAndRefundsApart) {
   World world;
   world.ask("u", 3);
   world.decide("u", Verb::take, true, 0, true);
   world.ask("k", 3, true);
   world.decide("k", Verb::put, true, 0, true);
-  EXPECT_EQ(world.counted(), Counted());
+  EXPECT_EQ(world.counted(), (Counted{{"d.k.total_negative_hits", 3}}));
 }
 
 TEST(EnvoyCallMetrics, CountsTotalHitsWhenTheStoreFails) {

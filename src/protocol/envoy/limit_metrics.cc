@@ -210,6 +210,7 @@ void WorkerMetrics::count(const Charged& charged, const HitCounts& hits) {
   add(PathStat::within_limit, hits.within_limit);
   add(PathStat::over_limit_with_local_cache, hits.over_limit_with_local_cache);
   add(PathStat::shadow_mode, hits.shadow_mode);
+  add(PathStat::total_negative_hits, hits.total_negative_hits);
 }
 
 void WorkerMetrics::count_unknown_domain(std::string_view domain, uint64_t descriptors) {

@@ -106,7 +106,7 @@ void append_other_path(const LimitSet& set, uint32_t limit, std::string& to);
 
 struct HitCounts {
   uint64_t total_hits = 0, over_limit = 0, near_limit = 0, within_limit = 0,
-           over_limit_with_local_cache = 0, shadow_mode = 0;
+           over_limit_with_local_cache = 0, shadow_mode = 0, total_negative_hits = 0;
   friend bool operator==(const HitCounts&, const HitCounts&) = default;
 };
 
@@ -132,11 +132,17 @@ enum class PathStat : uint8_t {
   within_limit,
   over_limit_with_local_cache,
   shadow_mode,
-  domain_not_found,  // counts descriptors
+  total_negative_hits,  // that were given back
+  domain_not_found,     // counts descriptors
 };
-inline constexpr std::array<std::string_view, 7> path_stat_names = {
-    "total_hits",  "over_limit",      "near_limit", "within_limit", "over_limit_with_local_cache",
-    "shadow_mode", "domain_not_found"};
+inline constexpr std::array<std::string_view, 8> path_stat_names = {"total_hits",
+                                                                    "over_limit",
+                                                                    "near_limit",
+                                                                    "within_limit",
+                                                                    "over_limit_with_local_cache",
+                                                                    "shadow_mode",
+                                                                    "total_negative_hits",
+                                                                    "domain_not_found"};
 
 // The counters of the service; they count messages.
 enum class ServiceStat : uint8_t { redis_error, service_error, global_shadow_mode };

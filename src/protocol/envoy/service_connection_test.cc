@@ -66,6 +66,47 @@ TEST(EnvoyConnections, OtherMethodsAreUnimplemented) {
   EXPECT_EQ(told(client.call("", "/nosuch")), "12 unknown service ");
 }
 
+struct Reports final : request::ListenerView {
+  Reports() : request::ListenerView(false) {}
+  bool is_loopback() const override { return true; }
+  void refused(std::string_view code, std::string_view example) const override {
+    all.push_back(std::string(code) + ": " + std::string(example));
+  }
+  void log_unmatched(std::string_view) const override {}
+  mutable std::vector<std::string> all;
+};
+
+// Envoys that are configured for another service are counted by kinds of their own, and the log
+// says whose configuration it is and what to write in it.
+TEST(EnvoyConnections, ReportsCallersByTheOldVersionAndTheOldHttp) {
+  World world;
+  const Reports reports;
+  world.listener = &reports;
+  const std::string old_path = "/envoy.service.ratelimit.v2.RateLimitService/ShouldRateLimit";
+  EXPECT_EQ(told(GrpcClient(world).call("", old_path)),
+            "12 unknown service envoy.service.ratelimit.v2.RateLimitService");
+  const std::string by_version =
+      "v2: a call from 10.0.0.9:4711 of v2: set `transport_api_version: V3` in the "
+      "rate_limit_service of that Envoy";
+  EXPECT_EQ(reports.all, std::vector<std::string>{by_version});
+
+  const auto post = [&](const std::string& path, const std::string& type) {
+    reports.all.clear();
+    Connection http(world);
+    http.send("POST " + path + " HTTP/1.1\r\nHost: x\r\nContent-Type: " + type +
+              "\r\nContent-Length: 0\r\n\r\n");
+    EXPECT_TRUE(http.take().starts_with("HTTP/1.1 404 ")) << path;
+    return reports.all;
+  };
+  const std::vector<std::string> by_http{
+      "http1: a call from 10.0.0.9:4711 by HTTP/1.1: give the cluster of this service "
+      "`http2_protocol_options: {}` in that Envoy"};
+  EXPECT_EQ(post(std::string(GrpcClient::should_rate_limit), "text/plain"), by_http);
+  EXPECT_EQ(post(old_path, "application/grpc+proto"), by_http);
+  EXPECT_EQ(post("/other", "text/plain"),
+            std::vector<std::string>{"malformed: there is nothing at the path /other"});
+}
+
 // The messages that a streaming call has received so far.
 std::vector<std::string> messages_of(GrpcClient& client, uint32_t stream) {
   client.peer.read(client.connection.take());

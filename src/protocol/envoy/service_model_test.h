@@ -350,6 +350,7 @@ class Service {
     if (one.refund) {
       count = hits > static_cast<uint64_t>(count) ? 0 : count - static_cast<int64_t>(hits);
       one.result.standing = standing_after_refund(count, limit);
+      counts.total_negative_hits += hits;
       return;
     }
     const uint64_t most = static_cast<uint64_t>(INT64_MAX) - static_cast<uint64_t>(count);
@@ -368,6 +369,7 @@ class Service {
     counts.within_limit += more.within_limit;
     counts.over_limit_with_local_cache += more.over_limit_with_local_cache;
     counts.shadow_mode += more.shadow_mode;
+    counts.total_negative_hits += more.total_negative_hits;
   }
 
   std::map<std::string, std::vector<Rule>> domains_;

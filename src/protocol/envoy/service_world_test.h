@@ -155,8 +155,13 @@ class World {
   }
   // `port`: of the listener.
   request::Peer peer(uint16_t port = 0) {
-    return {
-        .options = &options, .access = &access, .worker = &worker, .clock = &clock_, .port = port};
+    return {.listener = listener,
+            .options = &options,
+            .access = &access,
+            .worker = &worker,
+            .clock = &clock_,
+            .address = "10.0.0.9:4711",
+            .port = port};
   }
   engine::Engine& engine() { return *engine_; }
   request::Spaces& spaces() { return spaces_; }
@@ -164,6 +169,7 @@ class World {
   EnvoyOptions options;
   EnvoyWorker worker;
   access::Access access;  // without users
+  const request::ListenerView* listener = nullptr;
 
  private:
   request::Spaces spaces_;

@@ -21,6 +21,10 @@ constexpr std::string_view rate_limit_service = "envoy.service.ratelimit.v3.Rate
                            health_service = "grpc.health.v1.Health";
 constexpr std::string_view reflection_services[] = {"grpc.reflection.v1.ServerReflection",
                                                     "grpc.reflection.v1alpha.ServerReflection"};
+// Which the original and this server no longer have.
+constexpr std::string_view old_service = "envoy.service.ratelimit.v2.RateLimitService";
+// Kinds of refusals, for metrics: callers whose configuration is not for this service.
+constexpr std::string_view old_version_code = "v2", old_http_code = "http1";
 constexpr std::string_view stopping = "the server ends this connection; connect again";
 
 // Searched in order, so the most frequent one is first.
@@ -41,6 +45,10 @@ constexpr ServedPage served_page_table[] = {{"/json", Page::json, false, access:
 
 // Span::name.
 constexpr std::string_view span_name = served_method_table[0].path.substr(1);
+
+std::string by_client(const std::string& address) {
+  return address.empty() ? std::string() : " from " + address;
+}
 
 bool keeps_header(std::string_view name) {
   return wire::GrpcServerSession::is_of_grpc(name) || otlp::is_caller_field(name);
@@ -126,7 +134,7 @@ GrpcSession::GrpcSession(EnvoyWorker& worker, const EnvoyOptions& options,
       listener_(peer.listener),
       server_(peer.server),
       spans_(peer.spans),
-      address_(peer.spans == nullptr ? std::string() : peer.address),
+      address_(peer.address),
       identity_(peer.access, peer.certificate),
       grpc_(worker.grpc, {}, is_streamed,
             peer.spans == nullptr ? wire::GrpcServerSession::is_of_grpc : keeps_header) {
@@ -421,7 +429,12 @@ void GrpcSession::refuse_method(uint32_t number, std::string_view path) {
   std::string text = known ? "unknown method " + std::string(method) + " for service "
                            : std::string("unknown service ");
   text += service;
-  report(text);
+  if (service == old_service)
+    report("a call" + by_client(address_) +
+               " of v2: set `transport_api_version: V3` in the rate_limit_service of that Envoy",
+           old_version_code);
+  else
+    report(text);
   grpc_.answer(number, GrpcStatus::unimplemented, text, {});
 }
 
@@ -572,7 +585,14 @@ bool HttpSession::answer_request(request::Requests& requests, base::Buffer& out)
     return one.path == path && one.is_debug == is_debug;
   });
   if (found == std::end(served_page_table)) {
-    if (!is_debug) report("there is nothing at the path " + path);
+    if (!is_debug && (find_method(path) != nullptr ||
+                      http_.request().content_type.starts_with("application/grpc")))
+      report("a call" + by_client(address_) +
+                 " by HTTP/1.1: give the cluster of this service `http2_protocol_options: {}` in "
+                 "that Envoy",
+             old_http_code);
+    else if (!is_debug)
+      report("there is nothing at the path " + path);
     return send_text(404, not_found, out);
   }
   switch (found->page) {
@@ -728,7 +748,7 @@ EnvoySession::EnvoySession(const request::Peer& peer)
       server_(peer.server),
       access_(peer.access),
       spans_(peer.spans),
-      address_(peer.spans == nullptr ? std::string() : peer.address),
+      address_(peer.address),
       is_debug_(options_.debug_port != 0 && peer.port == options_.debug_port) {
   if (worker_.metrics == nullptr && options_.metrics != nullptr)
     worker_.metrics = &options_.metrics->add_worker();

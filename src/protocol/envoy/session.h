@@ -140,7 +140,7 @@ class GrpcSession final : public request::Session {
   const request::ListenerView* const listener_;
   const request::ServerView* const server_;
   otlp::Spans* const spans_;   // null: calls are not traced
-  const std::string address_;  // of the client, where they are
+  const std::string address_;  // of the client; empty: it has none
   access::Identity identity_;  // of the call that is being begun
   wire::GrpcServerSession grpc_;
   std::vector<Slot> slots_;
@@ -172,7 +172,7 @@ class HttpSession final : public request::Session {
         server_(peer.server),
         clock_(peer.clock),
         spans_(peer.spans),
-        address_(peer.spans == nullptr ? std::string() : peer.address),
+        address_(peer.address),
         identity_(peer.access, peer.certificate),
         http_(message_bytes_max) {}
 
@@ -212,7 +212,7 @@ class HttpSession final : public request::Session {
   const request::ServerView* const server_;
   base::Clock* const clock_;
   otlp::Spans* const spans_;   // null: requests are not traced
-  const std::string address_;  // of the client, where they are
+  const std::string address_;  // of the client; empty: it has none
   access::Identity identity_;  // of the request under way
   wire::HttpSession http_;
   std::unique_ptr<Asked> asked_;  // null: no request is under way
@@ -277,7 +277,7 @@ class EnvoySession final : public request::Session {
   const request::ServerView* const server_;
   const access::Access* const access_;
   otlp::Spans* const spans_;
-  const std::string address_;  // of the client, where requests are traced
+  const std::string address_;  // of the client; empty: it has none
   const bool is_debug_;
   std::string certificate_;                 // as Peer::certificate
   std::unique_ptr<request::Session> door_;  // null: not enough bytes have arrived to decide

@@ -176,6 +176,7 @@ class Player {
         {"within_limit", counts.within_limit},
         {"over_limit_with_local_cache", counts.over_limit_with_local_cache},
         {"shadow_mode", counts.shadow_mode},
+        {"total_negative_hits", counts.total_negative_hits},
         {"domain_not_found", service_.unknown_domains}};
     std::erase_if(counted, [](const auto& count) { return count.second == 0; });
     EXPECT_EQ(counted, recorded);

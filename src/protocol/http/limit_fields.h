@@ -3,7 +3,7 @@
 //
 //   ietf               RateLimit-Policy: "burst";q=100;w=60, "daily";q=1000;w=86400
 //                      RateLimit: "burst";r=37;t=12
-//                      (draft-ietf-httpapi-ratelimit-headers-10; RFC 9651)
+//                      (draft-ietf-httpapi-ratelimit-headers-11; RFC 9651)
 //   x-ratelimit        X-RateLimit-Limit: 100, X-RateLimit-Remaining: 37, X-RateLimit-Reset: 12
 //   retry-after        Retry-After: 12, of denials (RFC 9110, 10.2.3)
 //

@@ -378,5 +378,57 @@ TEST(SluiceCommands, ListsOfOneKeyHaveABoundTogether) {
   EXPECT_EQ(world.numbers("EXISTS t"), "0");
 }
 
+// The window begins with the first request, and no later one lengthens it.
+TEST(Increx, WithEnxIsAFixedWindow) {
+  World world;
+  EXPECT_EQ(world.numbers("INCREX k UBOUND 5 EX 60 ENX"), "1 1");
+  EXPECT_EQ(world.numbers("increx k enx px 60000 ubound 5 byint 3"), "4 3");
+  now_us += 59 * second;
+  EXPECT_EQ(world.numbers("INCREX k BYINT 2 UBOUND 5 EX 60 ENX"), "4 0");
+  EXPECT_EQ(world.numbers("INCREX k BYINT 0 UBOUND 5 EX 60 ENX"), "4 0");
+  EXPECT_EQ(world.numbers("INCREX k BYINT 1 UBOUND 5 EX 60 ENX"), "5 1");
+  EXPECT_EQ(world.numbers("INCREX k UBOUND 5 EX 60 ENX"), "5 0");
+  EXPECT_EQ(world.numbers("INCREX other UBOUND 5 EX 60 ENX"), "1 1");
+  // It is the counter of the same limit in sluice's own words.
+  EXPECT_EQ(world.numbers("SLUICE.PEEK KEY k LIMIT 5 60s ALGORITHM fixed_window"),
+            "0 5 0 1000 1000");
+  now_us += second;
+  EXPECT_EQ(world.numbers("INCREX k UBOUND 5 EX 60 ENX"), "1 1");
+  EXPECT_EQ(world.say("INCREX k UBOUND 5 EX 60 ENX\n"), "*2\r\n:2\r\n:1\r\n");
+}
+
+TEST(Increx, RefusesWhatIsNoWindowByName) {
+  World world;
+  for (const std::string option :
+       {"BYFLOAT 1", "LBOUND 0", "SATURATE", "EXAT 1", "PXAT 1", "PERSIST", "NX", "XX"}) {
+    const std::string name = option.substr(0, option.find(' '));
+    EXPECT_EQ(world.numbers("INCREX k UBOUND 5 EX 60 ENX " + option),
+              "-ERR INCREX with " + name +
+                  " is not supported: it is answered as a fixed window, with UBOUND, EX or PX, ENX "
+                  "and BYINT");
+  }
+  for (const char* words :
+       {"INCREX k", "INCREX k EX 60 ENX", "INCREX k UBOUND 5 ENX", "INCREX k UBOUND 5 EX 60"})
+    EXPECT_EQ(world.numbers(words),
+              "-ERR INCREX needs UBOUND, ENX, and EX or PX here: it is answered as a fixed window");
+  for (const char* words : {"INCREX k UBOUND 5 EX 60 ENX MORE", "INCREX k UBOUND 5 ENX EX",
+                            "INCREX k EX 1 PX 1 ENX", "INCREX k UBOUND 5 UBOUND 5 EX 1 ENX"})
+    EXPECT_EQ(world.numbers(words), "-ERR syntax error");
+  for (const char* time : {"0", "-1", "9223372036854775807"})
+    EXPECT_EQ(world.numbers("INCREX k UBOUND 5 ENX EX " + std::string(time)),
+              "-ERR invalid expire time in 'increx' command");
+  EXPECT_EQ(world.numbers("INCREX k UBOUND x EX 60 ENX"),
+            "-ERR value is not an integer or out of range");
+  EXPECT_EQ(world.numbers("INCREX k UBOUND 0 EX 60 ENX"),
+            "-ERR UBOUND must be 1 to 9007199254740991");
+  EXPECT_EQ(world.numbers("INCREX k BYINT -1 UBOUND 5 EX 60 ENX"),
+            "-ERR BYINT must not be negative: SLUICE.PUT gives units back");
+  EXPECT_EQ(world.numbers("INCREX"), "-ERR wrong number of arguments for 'increx' command");
+  RespOptions options;
+  options.inline_limits = false;
+  World without(options);
+  EXPECT_TRUE(without.numbers("INCREX k UBOUND 5 EX 60 ENX").starts_with("-ERR unknown command"));
+}
+
 }  // namespace
 }  // namespace sluice::resp::commands_test

@@ -49,6 +49,7 @@ const std::map<std::string_view, Line> lines = {
     {"exists", {"k", ":", of_keys}},
     {"gcra", {"k 3 60 60", "*5", {"gcra:0|k"}}},
     {"hello", {"2", "*"}},
+    {"increx", {"k UBOUND 9 EX 60 ENX", "*2", {"inline:k"}}},
     {"info", {"", "$"}},
     {"multi", {"", "+OK"}},
     {"ping", {"", "+PONG"}},

@@ -190,6 +190,14 @@ bool RespSession::reply(const request::Request& request, const request::Verdict&
                                                      : limit::Algorithm::gcra_redis,
                               *verdict.tightest, writer);
       break;
+    case increx:
+      if (!verdict.error.empty())
+        writer.error(error_of(verdict));
+      else if (verdict.tightest == nullptr)
+        writer.error("NORULE no rule applies");
+      else
+        append_increx_reply(*verdict.tightest, request.cost, writer);
+      break;
     case bulk:
       writer.bulk(request.tag);
       break;
@@ -366,6 +374,8 @@ bool RespSession::is_answered(const CommandEntry& entry) const {
       return answers(CommandFamily::throttle);
     case limit::Algorithm::gcra_redis:
       return answers(CommandFamily::gcra);
+    case limit::Algorithm::fixed_window:  // INCREX, in other words SLUICE.TAKE KEY
+      return answers(CommandFamily::sluice) && options_.inline_limits;
     default:
       return entry.group != "sluice" || answers(CommandFamily::sluice);
   }
@@ -373,6 +383,7 @@ bool RespSession::is_answered(const CommandEntry& entry) const {
 
 // The number of words must have been checked.
 void RespSession::run(const CommandEntry& entry, Words words) {
+  if (entry.throttles == limit::Algorithm::fixed_window) return take_window(words);
   if (entry.throttles != limit::Algorithm::deny) return throttle(entry.throttles, words);
   const std::string_view name = entry.name;
   if (name == "ping") {
@@ -473,6 +484,21 @@ void RespSession::throttle(limit::Algorithm algorithm, Words words) {
   requests_->add(throttle_.limit);
   requests_->commit(
       {.note = silent_ ? silent : note, .cost = throttle_.cost, .prefix = {}, .tag = {}});
+}
+
+// INCREX: the same counter as that of SLUICE.TAKE KEY with a fixed window.
+void RespSession::take_window(Words words) {
+  if (!read_throttle(limit::Algorithm::fixed_window, words, throttle_))
+    return answer_malformed(throttle_.error);
+  requests_->open();
+  requests_->add(request::Entry{command_entry, inline_command});
+  requests_->add(request::Entry{key_entry, throttle_.key});
+  requests_->add(throttle_.limit);
+  requests_->commit({.limits_inline = true,
+                     .note = silent_ ? silent : increx,
+                     .cost = throttle_.cost,
+                     .prefix = {},
+                     .tag = {}});
 }
 
 }  // namespace sluice::resp

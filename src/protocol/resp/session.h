@@ -109,6 +109,7 @@ class RespSession final : public request::Session {
     cell,         // five integers, the reply of the three commands that throttle
     crab,
     redis,
+    increx,        // two integers
     charged_once,  // SLUICE.CHARGE with an id: see charges_
     five,          // from here on: replies of SLUICE.* (sluice_replies.h)
     five_and_name,
@@ -195,6 +196,7 @@ class RespSession final : public request::Session {
   void wrong_count(std::string_view command);
   void commit(uint32_t note, std::string_view tag);
   void throttle(limit::Algorithm algorithm, Words words);
+  void take_window(Words words);
   void sluice(Words words);
   void commit_subject(const SluiceSubject& subject, request::Request request);
   void take_several();

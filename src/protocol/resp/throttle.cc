@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/bounds.h"
 #include "protocol/resp/command_table.h"
 
 namespace sluice::resp {
@@ -113,6 +114,58 @@ bool read_gcra(Words words, Throttle& throttle) {
   }
 }
 
+// Without UBOUND it would limit nothing, and without ENX each request would lengthen the window.
+bool read_increx(Words words, Throttle& throttle) {
+  if (words.size() < 2) return fail(throttle, "ERR wrong number of arguments for 'increx' command");
+  static constexpr std::string_view unsupported[] = {"BYFLOAT", "LBOUND",  "SATURATE", "EXAT",
+                                                     "PXAT",    "PERSIST", "NX",       "XX"};
+  int64_t length = 0;
+  int64_t* const upper = &throttle.limit.quota;
+  throttle.limit = {.algorithm = Algorithm::fixed_window};
+  bool enx = false, bounded = false;
+  for (size_t i = 2; i < words.size(); ++i) {
+    for (const std::string_view option : unsupported)
+      if (is_word(words[i], option))
+        return fail(throttle, "ERR INCREX with " + std::string(option) +
+                                  " is not supported: it is answered as a fixed window, with "
+                                  "UBOUND, EX or PX, ENX and BYINT");
+    if (is_word(words[i], "ENX")) {
+      enx = true;
+      continue;
+    }
+    const bool ex = is_word(words[i], "EX"), px = is_word(words[i], "PX"),
+               ubound = is_word(words[i], "UBOUND");
+    if (!ex && !px && !ubound && !is_word(words[i], "BYINT"))
+      return fail(throttle, "ERR syntax error");
+    if (i + 1 == words.size() || ((ex || px) && length != 0) || (ubound && bounded))
+      return fail(throttle, "ERR syntax error");
+    int64_t number;
+    if (!read_integer(words[++i], number))
+      return fail(throttle, "ERR value is not an integer or out of range");
+    if (ubound) {
+      bounded = true;
+      *upper = number;
+    } else if (ex || px) {
+      const int64_t unit_us = ex ? 1'000'000 : 1'000;
+      if (number < 1 || number > base::bounds::window_us_max / unit_us)
+        return fail(throttle, "ERR invalid expire time in 'increx' command");
+      length = number * unit_us;
+    } else {
+      throttle.cost = number;
+    }
+  }
+  if (!enx || !bounded || length == 0)
+    return fail(
+        throttle,
+        "ERR INCREX needs UBOUND, ENX, and EX or PX here: it is answered as a fixed window");
+  if (*upper < 1 || *upper > base::bounds::quota_max)
+    return fail(throttle, "ERR UBOUND must be 1 to " + std::to_string(base::bounds::quota_max));
+  if (throttle.cost < 0)
+    return fail(throttle, "ERR BYINT must not be negative: SLUICE.PUT gives units back");
+  throttle.limit.window = {length};
+  return true;
+}
+
 }  // namespace
 
 bool read_integer(std::string_view text, int64_t& value) {
@@ -145,6 +198,7 @@ bool read_throttle(Algorithm algorithm, Words words, Throttle& throttle) {
   if (words.size() > 1) throttle.key = words[1];
   if (algorithm == Algorithm::gcra_cell) return read_cell(words, throttle);
   if (algorithm == Algorithm::gcra_crab) return read_crab(words, throttle);
+  if (algorithm == Algorithm::fixed_window) return read_increx(words, throttle);
   return read_gcra(words, throttle);
 }
 
@@ -168,6 +222,12 @@ void append_throttle_reply(Algorithm algorithm, const limit::Decision& decision,
   const int64_t five[] = {decision.allowed ? 0 : 1, decision.limit,
                           std::max<int64_t>(decision.remaining, 0), retry, reset};
   out.integers(five);
+}
+
+void append_increx_reply(const limit::Decision& decision, int64_t cost, wire::RespWriter& out) {
+  const int64_t pair[] = {decision.limit - std::max<int64_t>(decision.remaining, 0),
+                          decision.allowed ? cost : 0};
+  out.integers(pair);
 }
 
 }  // namespace sluice::resp

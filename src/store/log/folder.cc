@@ -10,9 +10,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <cinttypes>
 #include <cstdio>
 #include <filesystem>
+#include <thread>
 #include <utility>
 
 #include "base/printable.h"
@@ -71,6 +73,15 @@ int give(int folder, const char* name, const struct stat& owner) {
   return ::fchownat(folder, name, owner.st_uid, owner.st_gid, AT_SYMLINK_NOFOLLOW) == 0 ? 0 : errno;
 }
 
+// The process that wrote its number into the lock's file.
+std::string holder_of(int fd) {
+  int holder = 0;
+  char text[16];
+  const ssize_t bytes = ::pread(fd, text, sizeof text, 0);
+  if (bytes > 0) std::from_chars(text, text + bytes, holder);
+  return holder > 0 ? "process " + std::to_string(holder) : "another process";
+}
+
 }  // namespace
 
 std::string store_of(const std::string& dir) {
@@ -90,7 +101,8 @@ Lock::~Lock() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-base::Done Lock::take(const std::string& dir, bool make) {
+base::Done Lock::take(const std::string& dir, bool make, base::Duration wait,
+                      const std::function<void(const std::string& holder)>& on_wait) {
   std::error_code error;
   if (make) fs::create_directories(dir, error);
   struct stat found;
@@ -115,18 +127,21 @@ base::Done Lock::take(const std::string& dir, bool make) {
       ::fchown(fd_, owner.st_uid, owner.st_gid) != 0) {
     // It is root's still, which the server is told when it opens it.
   }
-  if (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
+  constexpr auto look_again = std::chrono::milliseconds(20);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::microseconds(wait.us);
+  for (bool first = true; ::flock(fd_, LOCK_EX | LOCK_NB) != 0; first = false) {
     const int why = errno;
-    int holder = 0;
-    char text[16];
-    const ssize_t bytes = ::pread(fd_, text, sizeof text, 0);
-    if (bytes > 0) std::from_chars(text, text + bytes, holder);
+    const std::string holder = holder_of(fd_);
+    if (why == EWOULDBLOCK && std::chrono::steady_clock::now() < deadline) {
+      if (first && on_wait) on_wait(holder);
+      std::this_thread::sleep_for(look_again);
+      continue;
+    }
     ::close(fd_);
     fd_ = -1;
     if (why != EWOULDBLOCK)
       return base::Problem{with_errno(quoted(path) + " cannot be locked", why)};
-    return base::Problem{"the store in " + quoted(dir) + " is in use by " +
-                         (holder > 0 ? "process " + std::to_string(holder) : "another process") +
+    return base::Problem{"the store in " + quoted(dir) + " is in use by " + holder +
                          "; stop that first, or name another directory"};
   }
   const std::string pid = std::to_string(::getpid()) + "\n";

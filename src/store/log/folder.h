@@ -4,12 +4,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/result.h"
+#include "base/time.h"
 #include "store/log/files.h"
 
 namespace sluice::disk {
@@ -31,8 +33,10 @@ class Lock {
   Lock(const Lock&) = delete;
   Lock& operator=(const Lock&) = delete;
 
-  // The problem names the process that has it. `make`: DIR is made if it is missing.
-  base::Done take(const std::string& dir, bool make);
+  // The problem names the process that has it. `make`: DIR is made if it is missing. `wait`: how
+  // long it may take until that process lets go; `on_wait` is told that process when that begins.
+  base::Done take(const std::string& dir, bool make, base::Duration wait = {},
+                  const std::function<void(const std::string& holder)>& on_wait = {});
 
  private:
   int fd_ = -1;

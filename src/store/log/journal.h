@@ -29,6 +29,7 @@ using VisitText = std::function<void(std::string_view name, std::string_view tex
 struct JournalOptions {
   std::string path;                 // made if missing; ours lies in `path`/sluice
   bool sync = false;                // a commit reaches the medium, not only the system
+  base::Duration wait{};            // for another process that has it, at most
   std::function<base::Time()> now;  // tells which counters are past forget_us; any thread
   // A line for the log, while it is opened; or null.
   std::function<void(const std::string&)> tell{};

@@ -76,7 +76,11 @@ LogJournal::~LogJournal() {
 
 base::Done LogJournal::open() {
   const std::string& dir = options_.path;
-  if (base::Done taken = lock_.take(dir, true); !taken) return taken;
+  const auto on_wait = [&](const std::string& holder) {
+    if (options_.tell)
+      options_.tell("waiting for the store in " + quoted(dir) + ", which " + holder + " has");
+  };
+  if (base::Done taken = lock_.take(dir, true, options_.wait, on_wait); !taken) return taken;
   Look found = look(dir, files_);
   if (found.condition == Condition::absent) {
     if (base::Done made = make_store(files_, dir); !made) return made;

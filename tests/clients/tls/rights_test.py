@@ -31,6 +31,7 @@ NONE = "nobody"  # needs no user
 # docs/resp.md
 RESP: dict[tuple[str, ...], str] = {
     **{(command, "k", "9", "1", "60"): "take" for command in ("CL.THROTTLE", "THROTTLE", "GCRA")},
+    ("INCREX", "k", "UBOUND", "9", "EX", "60", "ENX"): "take",
     **{(command, *SUBJECT): "take" for command in ("SLUICE.TAKE", "SLUICE.CHARGE")},
     ("SLUICE.WAIT", "5", *SUBJECT): "take", ("SLUICE.MTAKE", "1", *SUBJECT): "take",
     **{(command, *SUBJECT): "put" for command in ("SLUICE.PUT", "SLUICE.RESET")},

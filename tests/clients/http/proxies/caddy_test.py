@@ -32,6 +32,19 @@ class CaddyTest(every_proxy.EveryProxy):
         self.assertEqual(world.sluice.counters(), sorted(
             (every_proxy.seen("GET", "/", ip="203.0.113.7"), every_proxy.seen("GET", "/", ip="127.0.0.2"))))
 
+    def test_limits_of_answers_that_pass(self) -> None:
+        """With the lines that docs/proxies.md shows."""
+        copied, shown = "copy_headers RateLimit", "header ?RateLimit {http.request.header.RateLimit}"
+        for line in (copied, shown):
+            self.assertIn(line, (ROOT / "docs/proxies.md").read_text(encoding="utf-8"))
+        client = self.client(self.start([
+            ("uri /auth/web", f"uri /auth/web\n\t\t{copied}"), ("\tbind 127.0.0.1\n\n", f"\tbind 127.0.0.1\n\t{shown}\n\n")]))
+        for left in range(every_proxy.QUOTA - 1, -1, -1):
+            answer = client.ask("POST", "/login", body=b"guess")
+            self.assertEqual(answer.status, 200)
+            self.assertRegex(answer.value("ratelimit") or "", rf'^"login";r={left};t=\d+$')
+        self.assert_denied(client.ask("POST", "/login", body=b"guess"))
+
     def test_a_secret(self) -> None:
         """With the line that docs/proxies.md shows."""
         edits = [("deny: 429 }", "deny: 429, secret: open-sesame }")]
