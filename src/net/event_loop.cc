@@ -104,7 +104,7 @@ void EventLoop::turn(bool may_sleep) {
 // Who posts a task looks at sleeps_ after it, and this at has_tasks_ after sleeps_, so one of the
 // two sees the other.
 bool EventLoop::begins_sleep() {
-  if (!again_.empty() || !slow_.empty() || !at_end_.empty()) return false;
+  if (rang_ || !again_.empty() || !slow_.empty() || !at_end_.empty()) return false;
   sleeps_ = true;
   return !has_tasks_ && !stops_;
 }

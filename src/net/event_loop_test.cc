@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstddef>
 #include <functional>
+#include <future>
 #include <map>
 #include <memory>
 #include <string>
@@ -235,6 +236,31 @@ TEST(EventLoop, CallsEachTimerOnceAtItsTimeAndInTheOrderOfTimes) {
   loop.run();
   EXPECT_GE(called, calls);
   for (const auto& [at, which] : wanted) EXPECT_TRUE(all[which]->is_set());
+}
+
+// The sockets are looked at between turns of clients as well, and that look may be the one that
+// sees the ring.
+TEST(EventLoop, ATimerThatIsDueDuringATurnIsCalled) {
+  World w;
+  Timer timer(w.loop, [&] {
+    w.order += 't';
+    w.loop.stop();
+  });
+  Client& busy = *w.clients.emplace_back(std::make_unique<Client>(w.order, 'b'));
+  busy.then = [&] {
+    std::this_thread::sleep_until(timer.due() + std::chrono::milliseconds(5));
+    w.loop.add_work(1'000);
+  };
+  w.loop.again(busy);
+  timer.set_after(std::chrono::milliseconds(20));
+  std::promise<void> ended;
+  std::thread guard([&, its = ended.get_future()] {
+    if (its.wait_until(tests::soon()) == std::future_status::timeout) w.loop.stop();
+  });
+  w.loop.run();
+  ended.set_value();
+  guard.join();
+  EXPECT_EQ(w.order, "bt");
 }
 
 TEST(EventLoop, ATimerMayDestroyItself) {
