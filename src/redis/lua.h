@@ -18,6 +18,8 @@ extern const std::string_view lua_plain, lua_wide;
 // tests, the last argument. And SPARE: the ms for which a key is kept after the time from which it
 // equals a fresh counter.
 extern const std::string_view lua_redis_time, lua_redis_time_plain, lua_told_time;
+// The same where a script uses `clock`, seconds and microseconds as TIME has them, and SPARE.
+extern const std::string_view lua_redis_clock, lua_told_clock;
 // F.x for each algorithm, where x is its letter: F.x(state, quota, window, burst, cost) returns
 // allowed, remaining, reset_after, retry_after, the next state, and whether a refusal changes the
 // state as well. A state is a flat list of marks and units (limit::State), empty for a fresh

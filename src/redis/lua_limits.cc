@@ -197,6 +197,9 @@ const std::string_view lua_told_time = R"lua(
 local now, SPARE = N(ARGV[#ARGV]), 100000000
 )lua";
 
+const std::string_view lua_redis_clock = "local clock, SPARE = redis.call('TIME'), 1000\n";
+const std::string_view lua_told_clock = "local clock, SPARE = {'0', ARGV[#ARGV]}, 100000000\n";
+
 // The end of a window that opens now. lua_window is the rest of both functions.
 const std::string_view lua_fixed_window = R"lua(
 F.f = function(s, q, w, b, c)
@@ -925,7 +928,7 @@ end
 local function write_tat(key, s, old)
   local function ahead(state) return state and state[1] and state[2] - mul(now, N('1000')) or Z end
   if ahead(s) > Z then
-    call('SET', key, S(s[2]), 'PX', S(cdiv(ahead(s), N('1000000'))))
+    call('SET', key, S(s[2]), 'PX', format('%d', tonumber(S(cdiv(ahead(s), N('1000000')))) + SPARE - 1000))
   elseif ahead(old) > Z then
     call('DEL', key)
   end

@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "limit/gcra.h"
 #include "limit/wide.h"
+#include "redis/arrival.h"
 #include "redis/cluster_map.h"
 #include "redis/window_text.h"
 
@@ -229,6 +230,7 @@ const Script& script_of(const ScriptCall& ask, Scripts& scripts, LimitTexts& tex
     weight = std::max(weight, Weight::full);
   else if (!ask.receipts && std::ranges::all_of(ask.charges, window_text::holds))
     return scripts.window_text();
+  if (Scripts::Arrival which; arrival::holds(ask, which)) return scripts.arrival(which);
   for (const Charge& charge : ask.charges) {
     if (window_text::holds(charge)) {
       weight = std::max(weight, Weight::full);
@@ -418,6 +420,20 @@ void append_call(std::string& out, const ScriptCall& ask, const Script& script, 
     append_remaining(out, ask);
     return;
   }
+  if (scripts.is_arrival(script)) {
+    Scripts::Arrival which{};
+    SLUICE_CHECK(arrival::holds(ask, which));
+    const Charge& charge = ask.charges.front();
+    const bool told = ask.told.us >= 0;
+    append_array(out, 4 + arrival::arguments_of(which) + (told ? 1 : 0));
+    append_bulk(out, std::string_view(by_hash ? "EVALSHA" : "EVAL"));
+    append_bulk(out, std::string_view(by_hash ? script.sha : script.text));
+    append_bulk(out, std::string_view("1"));
+    append_key(out, ask, charge);
+    arrival::append_arguments(out, which, charge, texts.of(charge.limits, charge.limits_id).name);
+    if (told) append_bulk(out, ask.told.us);
+    return;
+  }
   const bool all_windows = &script == &scripts.window_text();
   size_t size = 4 + ask.charges.size() * (all_windows ? 5 : 8);
   for (const Charge& charge : ask.charges)
@@ -527,6 +543,9 @@ ScriptReply read_answer(std::string_view text, std::span<Charge> charges,
     return read_remaining(text, charges.front(), decisions[charges.front().decision_first],
                           allowed);
   }
+  if (text.starts_with('a'))
+    return arrival::read(text.substr(1), charges.front(), decisions[charges.front().decision_first],
+                         allowed);
   if (text == "~c") return ScriptReply::again_full;
   if (text == "~w") return ScriptReply::again_wide;
   const auto said = next_number(text);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "redis/arrival.h"
 #include "redis/lua.h"
 
 namespace sluice::redis {
@@ -68,6 +69,11 @@ std::string undo_text(Scripts::Time time) {
   return text;
 }
 
+Script arrival_script(Scripts::Arrival which, Scripts::Time time) {
+  const bool told = time == Scripts::Time::told;
+  return Script(std::string(told ? lua_told_clock : lua_redis_clock) + arrival::text_of(which));
+}
+
 }  // namespace
 
 Script::Script(std::string its_text) : text(std::move(its_text)), sha(sha1(text)) {}
@@ -79,7 +85,10 @@ Scripts::Scripts(Time time)
       remaining_text_(std::string(lua_remaining_text)),
       window_text_("local call, sub, find = redis.call, string.sub, string.find\n" +
                    std::string(lua_window_text) + std::string(lua_settle_window_text)),
-      undo_(undo_text(time)) {}
+      undo_(undo_text(time)),
+      arrivals_{arrival_script(Arrival::bucket, time), arrival_script(Arrival::cell, time),
+                arrival_script(Arrival::shared_cell, time), arrival_script(Arrival::crab, time),
+                arrival_script(Arrival::redis, time)} {}
 
 Scripts::~Scripts() {
   for (auto* scripts : {&light_, &light_with_receipts_})

@@ -89,7 +89,7 @@ class Both {
   bool sweeps = true;    // the table forgets counters that equal fresh ones at once
   int64_t near = 0;      // times of both may differ by less, in us
   bool sparing = false;  // see request::Group
-  size_t light = 0, full = 0, wide = 0, again = 0, plain = 0;
+  size_t light = 0, full = 0, wide = 0, again = 0, plain = 0, arrivals = 0;
 
   // Empty if both agree, else what differs.
   std::string ask(Question& q, base::Time now, Weight least, std::vector<int64_t> ahead = {}) {
@@ -142,7 +142,10 @@ class Both {
         reply = client_.raw(bytes);
       }
       if (reply.is_error()) return "error: " + reply.text;
-      ++(weight == Weight::light ? light : weight == Weight::full ? full : wide);
+      ++(scripts_.is_arrival(script) ? arrivals
+         : weight == Weight::light   ? light
+         : weight == Weight::full    ? full
+                                     : wide);
       const ScriptReply said = read_answer(reply.text, theirs, decided, allowed, now);
       if (said == ScriptReply::nonsense) return "nonsense: " + reply.text;
       if (said == ScriptReply::decided) break;

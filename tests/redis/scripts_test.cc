@@ -169,8 +169,8 @@ void play(const Sizes& sizes, Weight least, uint32_t seed, int rounds, bool with
       ASSERT_EQ(wrong, "") << "seed " << seed << " round " << round << "\n" << told;
     }
   }
-  std::printf("light %zu, full %zu, wide %zu, again %zu\n", both.light, both.full, both.wide,
-              both.again);
+  std::printf("arrivals %zu, light %zu, full %zu, wide %zu, again %zu\n", both.arrivals, both.light,
+              both.full, both.wide, both.again);
   const auto keys = both.client()({"KEYS", "*"});
   for (const auto& key : keys.list)
     EXPECT_GT(both.client()({"PTTL", key.text}).number, 0) << key.text;
