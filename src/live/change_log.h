@@ -1,6 +1,6 @@
 // What was changed while the server ran, and by whom: overrides, counters, the policy, the log's
-// settings. Each change is a line of the log at `info`, in JSON with fields, and the last of them are kept for later
-// requests. Owned by the server; any thread but a worker's.
+// settings. Each change is a line of the log at `info`, in JSON with fields, and the last of them
+// are kept for later requests. Owned by the server; any thread but a worker's.
 #pragma once
 
 #include <spdlog/logger.h>

@@ -1,6 +1,6 @@
 // CL.THROTTLE of redis-cell, THROTTLE of throttlecrab, GCRA and INCREX of Redis: reads their
-// arguments as a limit and a cost, and writes a decision as their reply. docs/resp.md documents the differences
-// from the originals and the reasons. Pure functions, any thread.
+// arguments as a limit and a cost, and writes a decision as their reply. docs/resp.md documents the
+// differences from the originals and the reasons. Pure functions, any thread.
 #pragma once
 
 #include <cstdint>
