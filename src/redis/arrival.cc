@@ -116,11 +116,11 @@ said = (ok and 'a1 ' or 'a0 ') .. clock[1] .. ' ' .. clock[2] .. said
 )lua";
 
 constexpr std::string_view write_bucket = R"lua(
-if not ok then to, to_n, takes = u, n, cut end
+if not ok then to, to_n = u, n end
 if to == now and to_n == 0 then
   if A[7] ~= '0' then return '~c' end
   if v then call('DEL', key) end
-elseif takes or cut then
+elseif ok or cut then
   local ends, parts = to + 1, to_n
   if to_n == 0 then ends, parts = to, radix end
   call('SET', key, format('%s %d %d', A[6], ends, parts), 'PX',
@@ -155,13 +155,12 @@ call('SET', key, format('s1;g1,1,1 %d %d', ends, to), 'PX',
      format('%d', math.ceil((ends - now) / 1000) + SPARE))
 return said
 )lua";
-// A number that is no longer ahead may be another program's: it is never deleted. The key ends at
-// its time, without the second of SPARE.
+// A number that is no longer ahead may be another program's: it is never deleted.
 constexpr std::string_view write_shared_cell = R"lua(
 if not ok or not takes then return said end
 if to > now or to_n > 0 then
   call('SET', key, format('%d%03d', to, to_n), 'PX',
-       format('%d', math.ceil(((to_n > 0 and to + 1 or to) - now) / 1000) + SPARE - 1000))
+       format('%d', math.ceil(((to_n > 0 and to + 1 or to) - now) / 1000)))
 elseif live then
   call('DEL', key)
 end

@@ -928,7 +928,7 @@ end
 local function write_tat(key, s, old)
   local function ahead(state) return state and state[1] and state[2] - mul(now, N('1000')) or Z end
   if ahead(s) > Z then
-    call('SET', key, S(s[2]), 'PX', format('%d', tonumber(S(cdiv(ahead(s), N('1000000')))) + SPARE - 1000))
+    call('SET', key, S(s[2]), 'PX', S(cdiv(ahead(s), N('1000000'))))
   elseif ahead(old) > Z then
     call('DEL', key)
   end
