@@ -151,7 +151,7 @@ class Timer {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  // `on_due` may destroy the timer.
+  // `on_due` may destroy the timer, as its last action: what it captured goes with it.
   Timer(EventLoop& loop, std::function<void()> on_due) : loop_(loop), on_due_(std::move(on_due)) {}
   ~Timer() { cancel(); }
   Timer(const Timer&) = delete;

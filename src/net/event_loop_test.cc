@@ -268,8 +268,8 @@ TEST(EventLoop, ATimerMayDestroyItself) {
   const Limit limit(loop);
   std::unique_ptr<Timer> timer;
   timer = std::make_unique<Timer>(loop, [&] {
-    timer.reset();
     loop.stop();
+    timer.reset();  // and with it what this captured
   });
   timer->set({});  // a time that is over
   loop.run();
