@@ -302,7 +302,7 @@ void Worker::begin_keeping(Ages::Member& member) {
 }
 
 // A timer that is set for an earlier time stays: when it fires all lists are looked at again.
-void Worker::wake_at(Ages::Time when) {
+void Worker::wake_at(net::Timer::Time when) {
   if (!waits_timer_.is_set() || when < waits_timer_.due()) waits_timer_.set(when);
 }
 

@@ -181,7 +181,7 @@ class Worker {
   bool make_room_for(const Connection& by, size_t bytes);
   void make_room_for_unsent(const Connection& by);
   Lent take_buffer(size_t bytes);
-  void wake_at(Ages::Time when);
+  void wake_at(net::Timer::Time when);
   void end_waits();
 
   size_t lent_bytes_ = 0;    // small buffers not counted, bytes held by sessions counted

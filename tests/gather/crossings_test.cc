@@ -219,6 +219,7 @@ class Trial {
       // Closed with an unread reply, so the server sees a reset and abandons the client's batches.
       char byte;
       ASSERT_EQ(::recv(client.fd, &byte, 1, MSG_PEEK), 1);
+      ASSERT_TRUE(world_.store.await_resumed());
       abandoned_ += client.under_way.size();
       world_.close(client.fd);
       ASSERT_TRUE(world_.store.await_abandoned(abandoned_));

@@ -49,6 +49,7 @@ class SlowStore final : public store::tests::Forwarding {
         wait(completions, ticket);
         return {0, true};
       }
+      changed_.notify_all();
     }
     if (!in_steps || batch.groups.size() == 1)
       return inner_.apply(batch, now, completions, pin, ticket);
@@ -93,6 +94,12 @@ class SlowStore final : public store::tests::Forwarding {
   bool await_waiting(size_t count) {
     std::unique_lock lock(mutex_);
     return changed_.wait_until(lock, soon(), [&] { return waiting_.size() == count; });
+  }
+  // Waits until the worker has taken up every batch that was answered: one whose client is gone
+  // before that is abandoned.
+  bool await_resumed() {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_until(lock, soon(), [&] { return answered_.empty(); });
   }
   bool await_abandoned(size_t count) {
     std::unique_lock lock(mutex_);
