@@ -76,8 +76,8 @@ std::string peer_of(int fd) {
 
 }  // namespace
 
-// The UNIX socket, where one is served. Where there is no room, or no descriptor, those that come
-// wait in the kernel's queue.
+// Accepts clients of the UNIX socket. While the server has no room or the process no descriptor,
+// new clients wait in the kernel's queue.
 class HttpServer::Door final : public net::Watcher {
  public:
   Door(net::EventLoop& loop, int listener, HttpServer& server, HttpHandler& handler)

@@ -30,7 +30,8 @@ class SocketAddress {
   static SocketAddress of(const in6_addr& address, uint16_t port);
   // Nothing: it is of another family.
   static std::optional<SocketAddress> of(const sockaddr* address, socklen_t size);
-  // Of this end of a socket, and of the other one. Nothing: it is no socket of TCP, or has none.
+  // The address of this end of a socket, and of the other end. Nothing: the socket is not of IPv4
+  // or IPv6, or is not connected.
   static std::optional<SocketAddress> local(int fd);
   static std::optional<SocketAddress> peer(int fd);
 

@@ -155,7 +155,7 @@ call('SET', key, format('s1;g1,1,1 %d %d', ends, to), 'PX',
      format('%d', math.ceil((ends - now) / 1000) + SPARE))
 return said
 )lua";
-// A number that is no longer ahead may be another program's: it is never deleted.
+// A key whose time is over is left to its expiry: another program may have written it.
 constexpr std::string_view write_shared_cell = R"lua(
 if not ok or not takes then return said end
 if to > now or to_n > 0 then

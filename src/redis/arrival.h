@@ -3,7 +3,7 @@
 //
 // A time of arrival is a number of microseconds and a part of one: of gcra_cell and gcra_crab so
 // many thousandths, of a token bucket so many of its quota's parts. A take adds to it, and is
-// granted if the sum is no more than a tolerance ahead of now. So the script only adds and compares
+// granted if the sum is at most `tolerance` later than now. So the script only adds and compares
 // whole numbers below 2^53, each of which a double holds exactly, whatever the limit's own products
 // are: those are worked out here, in 128 bits. The script answers with the time and the state that
 // it found, and the decision that these mean is worked out here too, by limit/.

@@ -182,7 +182,8 @@ void Connection::refuse_behind_replies(std::string_view why) {
   worker_.engine().interrupt(*this);
 }
 
-// Refuses a client that is to be refused once all that it asked is answered. False: it is not.
+// Sends the refusal that refuse_behind_replies has put off, if the last reply is written. Returns
+// whether it did.
 bool Connection::refuse_answered() {
   if (refusal_.empty() || phase_ != Phase::serving || !under_way_.empty() ||
       worker_.engine().has_late(*this))
