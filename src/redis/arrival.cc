@@ -1,5 +1,6 @@
 #include "redis/arrival.h"
 
+#include <array>
 #include <charconv>
 #include <cstdint>
 #include <optional>
@@ -299,7 +300,9 @@ ScriptReply read(std::string_view text, const Charge& charge, limit::Decision& d
     return ScriptReply::nonsense;
   const limit::Time now{*seconds * 1'000'000 + *us};
   const Limit& limit = charge.limits.front();
-  State state;
+  // Which of the algorithms these are is not known to the compiler: room for any of them.
+  std::array<State, limit::limit_cells_max> cells, unused;
+  State& state = cells.front();
   if (!text.empty()) {
     const auto first = next(text);
     if (!first) return ScriptReply::nonsense;
@@ -312,8 +315,7 @@ ScriptReply read(std::string_view text, const Charge& charge, limit::Decision& d
     }
     if (!text.empty()) return ScriptReply::nonsense;
   }
-  State unused;
-  decision = limit::decide(&state, limit, charge.cost, now, &unused);
+  decision = limit::decide(cells.data(), limit, charge.cost, now, unused.data());
   allowed = decision.allowed;
   return allowed == (*said == 1) ? ScriptReply::decided : ScriptReply::nonsense;
 }
