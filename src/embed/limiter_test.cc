@@ -506,30 +506,4 @@ TEST(LimiterThreads, NeverGrantMoreThanTheQuota) {
   EXPECT_EQ(granted, 1000);
 }
 
-TEST(LimiterC, AnswersAndErrors) {
-  sluice_error error;
-  sluice_limiter* const limiter = sluice_create(nullptr, &error);
-  ASSERT_NE(limiter, nullptr) << error.message;
-  const sluice_limit two{2, 60'000'000, 0, SLUICE_FIXED_WINDOW, 0};
-  sluice_handle* const by = sluice_limits(limiter, "c", &two, 1, &error);
-  ASSERT_NE(by, nullptr) << error.message;
-  sluice_decision d;
-  EXPECT_EQ(sluice_take(limiter, by, "k", 1, 2, 1'000'000, &d), SLUICE_OK);
-  EXPECT_EQ(d.allowed, 1);
-  EXPECT_EQ(sluice_take(limiter, by, "k", 1, 1, 1'000'000, &d), SLUICE_OK);
-  EXPECT_EQ(d.allowed, 0);
-  EXPECT_EQ(d.retry_after_us, 60'000'000);
-  EXPECT_EQ(sluice_take(limiter, by, "k", 1, -1, 1'000'000, nullptr), SLUICE_INVALID_ARGUMENT);
-  EXPECT_EQ(sluice_take(nullptr, by, "k", 1, 1, 1, &d), SLUICE_INVALID_ARGUMENT);
-  EXPECT_EQ(sluice_limits(limiter, "c", &two, 0, &error), nullptr);
-  EXPECT_EQ(error.code, SLUICE_INVALID_ARGUMENT);
-  EXPECT_NE(error.message[0], 0);
-  EXPECT_EQ(sluice_create_from_text("rules: 1", 8, nullptr, nullptr, &error), nullptr);
-  EXPECT_EQ(error.code, SLUICE_POLICY);
-  EXPECT_STREQ(sluice_error_name(SLUICE_TIMED_OUT), "timed_out");
-  EXPECT_STREQ(sluice_error_name(99), "unknown");
-  sluice_handle_destroy(by);
-  sluice_destroy(limiter);
-}
-
 }  // namespace sluice::limiter_test

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sluice/durable.h>
+#include <sluice/sluice_durable.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -337,6 +338,30 @@ TEST_F(Durable, ADirectoryThatCannotBeMadeIsAnError) {
   where_.directory = folder_ / "counters";
   where_.commit_every = 999us;
   EXPECT_EQ(open().why().code, errc::invalid_argument);
+}
+
+TEST_F(Durable, InCWhatIsReservedMustBe0) {
+  sluice_error error{};
+  const auto opens = [&](size_t size, int32_t reserved, int32_t of_limiter) {
+    sluice_durable_options where{};
+    where.size = size;
+    where.directory = where_.directory.c_str();
+    where.reserved = reserved;
+    sluice_options how{};
+    how.size = sizeof how;
+    how.reserved = of_limiter;
+    sluice_durable* const kept = sluice_durable_open(&where, &how, &error);
+    sluice_durable_close(kept);
+    return kept != nullptr;
+  };
+  constexpr size_t size = sizeof(sluice_durable_options);
+  EXPECT_TRUE(opens(size, 0, 0)) << error.message;
+  EXPECT_FALSE(opens(size, 1, 0));
+  EXPECT_STREQ(error.message, "sluice_durable_options::reserved must be 0");
+  EXPECT_FALSE(opens(size, 0, 1));
+  EXPECT_STREQ(error.message, "sluice_options::reserved must be 0");
+  EXPECT_FALSE(opens(0, 0, 0));
+  EXPECT_EQ(error.code, SLUICE_INVALID_ARGUMENT);
 }
 
 TEST_F(Durable, ADirectoryThatMayNotBeWrittenIsAnError) {
