@@ -15,6 +15,16 @@ void Changes::remove(size_t stripe, Ref entry) {
   list.pop_back();
 }
 
+bool Changes::grow(size_t stripe, size_t count) noexcept {
+  auto& list = lists_[stripe];
+  try {
+    list.reserve(std::max(2 * list.capacity(), list.size() + count));
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  return true;
+}
+
 void Changes::raise_last(uint64_t to) {
   uint64_t last = last_.load();
   while (last < to && !last_.compare_exchange_weak(last, to)) {
