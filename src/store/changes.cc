@@ -1,5 +1,6 @@
 #include "store/changes.h"
 
+#include <new>
 #include <algorithm>
 
 #include "base/check.h"
