@@ -486,24 +486,32 @@ size_t sluice_overrides(sluice_limiter* limiter, int64_t now, sluice_override_vi
   if (limiter == nullptr || visit == nullptr) return 0;
   return guarded(
       [&] {
-        const auto all = limiter->its.overrides(time_of(now));
+        const auto listed = limiter->its.overrides(time_of(now));
+        if (!listed) return SIZE_MAX;
+        const std::vector<sluice::override_spec>& all = *listed;
+        size_t values_max = 0;
+        for (const sluice::override_spec& one : all)
+          values_max = std::max(values_max, one.actor.size());
+        // All or none are visited.
+        std::vector<const char*> actor(values_max);
+        std::vector<size_t> bytes(values_max);
+        std::array<sluice_limit, sluice::limits_per_counter_max> limits;
         for (const sluice::override_spec& one : all) {
-          std::vector<const char*> actor;
-          std::vector<size_t> bytes;
-          std::vector<sluice_limit> limits;
-          for (const std::string& value : one.actor) {
-            actor.push_back(value.c_str());
-            bytes.push_back(value.size());
+          for (size_t i = 0; i < one.actor.size(); ++i) {
+            actor[i] = one.actor[i].c_str();
+            bytes[i] = one.actor[i].size();
           }
-          for (const sluice::limit_spec& limit : one.limits)
-            limits.push_back({limit.quota, limit.window.count(), limit.burst,
-                              static_cast<int32_t>(limit.algorithm), 0});
-          visit(data, one.rule.c_str(), actor.data(), bytes.data(), actor.size(), limits.data(),
-                limits.size(), one.until.time_since_epoch().count());
+          for (size_t i = 0; i < one.limits.size(); ++i) {
+            const sluice::limit_spec& its = one.limits[i];
+            limits[i] = {its.quota, its.window.count(), its.burst,
+                         static_cast<int32_t>(its.algorithm), 0};
+          }
+          visit(data, one.rule.c_str(), actor.data(), bytes.data(), one.actor.size(), limits.data(),
+                one.limits.size(), one.until.time_since_epoch().count());
         }
         return all.size();
       },
-      [](errc, const char*) { return size_t{0}; });
+      [](errc, const char*) { return SIZE_MAX; });
 }
 
 void sluice_sweep(sluice_limiter* limiter, size_t steps, int64_t now) {

@@ -33,7 +33,8 @@ inline int32_t fail(errc code, std::string_view message, sluice_error* out) noex
 }
 
 inline int32_t fail(const error& why, sluice_error* out) noexcept {
-  return fail(why.code, why.message, out);
+  const bool has_none = why.message.empty() && why.code == errc::no_memory;  // that takes memory
+  return fail(why.code, has_none ? "no memory" : std::string_view(why.message), out);
 }
 
 inline int32_t done(sluice_error* out) noexcept {

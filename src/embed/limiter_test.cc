@@ -390,9 +390,9 @@ TEST(LimiterPolicy, OverridesHoldUntilTheyEnd) {
   EXPECT_EQ(limiter.peek(by, "11.1", start).limit, 3);
   EXPECT_EQ(limiter.take({{"ip", "10.1"}}, 1, start).limit, 100);
   EXPECT_EQ(limiter.peek(by, "10.1", start + 1h).limit, 3);
-  ASSERT_EQ(limiter.overrides(start).size(), 1u);
+  ASSERT_EQ(limiter.overrides(start)->size(), 1u);
   limiter.sweep(1, start + 1h);
-  EXPECT_TRUE(limiter.overrides(start).empty());
+  EXPECT_TRUE(limiter.overrides(start)->empty());
   ASSERT_TRUE(limiter.set_override(one, start));
   ASSERT_TRUE(limiter.remove_override("per-ip", {"10.*"}, start));
   EXPECT_EQ(limiter.peek(by, "10.1", start).limit, 3);
@@ -415,8 +415,9 @@ TEST(LimiterPolicy, OverridesHoldForNetworksAndLists) {
     EXPECT_EQ(refused.why().code, errc::invalid_argument) << wrong;
     EXPECT_NE(refused.why().message.find("write"), std::string::npos) << refused.why().message;
   }
-  ASSERT_EQ(limiter.overrides(start).size(), 2u);
-  for (const override_spec& one : limiter.overrides(start))
+  const auto all = limiter.overrides(start);
+  ASSERT_EQ(all->size(), 2u);
+  for (const override_spec& one : *all)
     EXPECT_TRUE(limiter.remove_override(one.rule, one.actor, start));
   EXPECT_EQ(limiter.peek(by, "alice", start).limit, 3);
 }

@@ -348,7 +348,7 @@ TEST_F(Durable, StoresCountersAndNotOverrides) {
     ASSERT_TRUE(kept) << kept.why().message;
     ASSERT_TRUE((*kept)->reload_text(rules(10), start));
     const handle rule = *(*kept)->find("r");
-    EXPECT_TRUE((*kept)->overrides(start).empty());
+    EXPECT_TRUE((*kept)->overrides(start)->empty());
     EXPECT_EQ((*kept)->peek(rule, "a", start).remaining, life == 0 ? 10 : 7);
     EXPECT_TRUE(
         (*kept)->set_override({"r", {"a"}, {{100, window, algorithm::fixed_window}}}, start));

@@ -1,7 +1,7 @@
 #include "store/changes.h"
 
-#include <new>
 #include <algorithm>
+#include <new>
 
 #include "base/check.h"
 
