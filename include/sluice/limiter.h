@@ -12,17 +12,17 @@
 ///   with `over: count` in a policy.
 /// - **Keys.** Any bytes, at most `key_bytes_max`. They are copied where they are kept.
 /// - **Errors.** Values (sluice/result.h). Nothing throws, but for copies of std::string and
-///   std::function that the caller makes. A decision with an error is not allowed and has taken
-///   nothing.
+///   std::function that the caller makes, and key_of(), which makes a string. A decision with an
+///   error is not allowed and has taken nothing; where memory runs out, what was done is told as
+///   done, and each wait has its answer still.
 /// - **Memory.** Counters hold at most options::memory_bytes. Past it a new counter takes the place
 ///   of one that equals a fresh one, or fails with errc::no_memory; existing counters continue.
 ///   Different lists of limits and rule names are known at most options::limits_max at a time; what
 ///   no handle, rule, override or counter names any more is forgotten. All of it is freed with the
 ///   limiter.
 /// - **fork().** A child has a copy of the counters, independent from then on. It may use and
-/// destroy
-///   a limiter if no other thread was inside a call of it when fork() was called; else it must not
-///   touch it. A sweep thread does not exist in the child: call sweep() there.
+///   destroy a limiter if no other thread was inside a call of it when fork() was called; else it
+///   must not touch it. A sweep thread does not exist in the child: call sweep() there.
 /// - **dlclose().** Destroy every limiter and handle before the library is unloaded.
 #ifndef SLUICE_LIMITER_H
 #define SLUICE_LIMITER_H
@@ -210,7 +210,8 @@ struct waiting {
   wait_id id = 0;  ///< for cancel()
 };
 
-/// The end of a wait: granted (`allowed`), or its error: errc::timed_out, errc::unknown_rule.
+/// The end of a wait: granted (`allowed`), or its error: errc::timed_out; after a change of rules
+/// or overrides errc::unknown_rule, or errc::no_memory where it could not be matched again.
 using wait_callback = std::function<void(wait_id, const decision&)>;
 
 /// What run_due() did.
@@ -376,7 +377,7 @@ class SLUICE_API limiter {
   result<void> remove_override(std::string_view rule, const std::vector<std::string>& actor,
                                time_point now) noexcept;
   /// All that are set and have not ended, by rule and actor.
-  std::vector<override_spec> overrides(time_point now) const;
+  result<std::vector<override_spec>> overrides(time_point now) const noexcept;
 
   /// Forgets counters that equal fresh ones, limits that nothing names, and overrides that have
   /// ended. Looks at `steps` places of the table, each with a counter on average, and goes on there

@@ -6,14 +6,18 @@
  *
  * - **Errors.** No function ends the process and no exception crosses this interface. What can fail
  *   returns SLUICE_OK or another sluice_errc, or a null pointer and the reason in a sluice_error.
- * - **Null.** A null limiter, handle or required pointer is SLUICE_INVALID_ARGUMENT. Pointers that
- *   may be null are named so.
+ * - **Null.** A null limiter, handle or required pointer is SLUICE_INVALID_ARGUMENT, and so is a
+ *   null text with a length, in a list as well. Pointers that may be null are named so; a null text
+ *   of length 0 is empty.
+ * - **Results** are set whatever comes of the call: a decision, an error, the number of a wait.
  * - **Texts** are bytes with their length where they may hold any byte (keys, descriptors), and end
  *   with a zero byte elsewhere (names, paths). They are copied where they are kept.
  * - **Times** are microseconds since the Unix epoch, 0 to SLUICE_LATEST_TIME; lengths of time are
  *   microseconds, and SLUICE_NEVER means that there is no such moment.
  * - **ABI.** What is here stays: the soname changes when it does not. Structs that may grow begin
- *   with their size. Enumerations keep their numbers.
+ *   with their size: what an earlier version's lacks is as by default, and what a later version's
+ *   has beyond it must be 0. `reserved` must be 0. Else the call is SLUICE_INVALID_ARGUMENT.
+ *   Enumerations keep their numbers.
  *
  * A binding needs no more than this file: it has no macros with arguments and no inline functions.
  */
@@ -30,7 +34,7 @@ extern "C" {
 /** Marks what the library exports. */
 #define SLUICE_C_API __attribute__((visibility("default")))
 /** The latest time that a call may be made at, and the time of what never ends. */
-#define SLUICE_LATEST_TIME ((int64_t)1 << 61)
+#define SLUICE_LATEST_TIME (INT64_C(1) << 61)
 /** No wait helps; a counter never resets. */
 #define SLUICE_NEVER INT64_MAX
 
@@ -180,7 +184,7 @@ SLUICE_C_API const char* sluice_error_name(int32_t code);
 
 /** A limiter without a policy. `options` and `error` may be null. Null: see `error`. */
 SLUICE_C_API sluice_limiter* sluice_create(const sluice_options* options, sluice_error* error);
-/** With the rules of a text, which messages call `name`. */
+/** With the rules of a text, which messages call `name`; null: "policy". */
 SLUICE_C_API sluice_limiter* sluice_create_from_text(const char* text, size_t text_bytes,
                                                      const char* name,
                                                      const sluice_options* options,
@@ -222,7 +226,8 @@ SLUICE_C_API int32_t sluice_put(sluice_limiter* limiter, const sluice_handle* by
 SLUICE_C_API int32_t sluice_reset(sluice_limiter* limiter, const sluice_handle* by, const char* key,
                                   size_t key_bytes, int64_t now, sluice_decision* decision);
 
-/** All or nothing. `each` is null, or has room for `count` decisions. */
+/** All or nothing. `each` is null, or has room for `count` decisions; it is set even where this
+ * fails. */
 SLUICE_C_API int32_t sluice_take_all(sluice_limiter* limiter, const sluice_charge* charges,
                                      size_t count, int64_t now, sluice_decision* each,
                                      sluice_decision* decision);
@@ -234,7 +239,8 @@ SLUICE_C_API int32_t sluice_take_many(sluice_limiter* limiter, const sluice_char
 SLUICE_C_API int32_t sluice_charge_key(sluice_limiter* limiter, const sluice_handle* by,
                                        const char* key, size_t key_bytes, int64_t cost, int64_t now,
                                        sluice_decision* decision);
-/** All of them. `each` is null, or has room for `count` decisions. */
+/** All of them. `each` is null, or has room for `count` decisions; it is set even where this fails.
+ */
 SLUICE_C_API int32_t sluice_charge_all(sluice_limiter* limiter, const sluice_charge* charges,
                                        size_t count, int64_t now, sluice_decision* each,
                                        sluice_decision* decision);
@@ -263,9 +269,9 @@ SLUICE_C_API int32_t sluice_put_matching(sluice_limiter* limiter, const sluice_e
 SLUICE_C_API int32_t sluice_reset_matching(sluice_limiter* limiter, const sluice_entry* entries,
                                            size_t count, int64_t now, sluice_decision* decision);
 
-/** Takes as soon as there is enough. `*id` 0: it is decided, as `decision` says, and `callback` is
- * not called; else it is called once. `decision` may be null. `data` must live until then, or until
- * sluice_cancel() returns 1 or the limiter is destroyed. */
+/** Takes as soon as there is enough. `*id` 0: it is decided or failed, as `decision` says, and
+ * `callback` is not called; else it is called once. `decision` may be null. `data` must live until
+ * then, or until sluice_cancel() returns 1 or the limiter is destroyed. */
 SLUICE_C_API int32_t sluice_wait(sluice_limiter* limiter, const sluice_charge* charges,
                                  size_t count, int64_t deadline, sluice_wait_callback callback,
                                  void* data, int64_t now, sluice_decision* decision, uint64_t* id);
@@ -280,7 +286,7 @@ SLUICE_C_API int32_t sluice_cancel(sluice_limiter* limiter, uint64_t id, int64_t
  * again. */
 SLUICE_C_API size_t sluice_run_due(sluice_limiter* limiter, int64_t now, int64_t* next);
 
-/** Other rules, at once. `error` may be null. */
+/** Other rules, at once. `name` and `error` may be null. */
 SLUICE_C_API int32_t sluice_reload_text(sluice_limiter* limiter, const char* text,
                                         size_t text_bytes, const char* name, int64_t now,
                                         sluice_error* error);
@@ -299,7 +305,8 @@ SLUICE_C_API int32_t sluice_set_override(sluice_limiter* limiter, const char* ru
 SLUICE_C_API int32_t sluice_remove_override(sluice_limiter* limiter, const char* rule,
                                             const char* const* actor, size_t actor_count,
                                             int64_t now, sluice_error* error);
-/** Calls `visit` for each override; it must not call the limiter. Returns how many. */
+/** Calls `visit` for each override; it must not call the limiter. Returns how many; SIZE_MAX: there
+ * is no memory, and it was called for none. */
 SLUICE_C_API size_t sluice_overrides(sluice_limiter* limiter, int64_t now,
                                      sluice_override_visitor visit, void* data);
 

@@ -9,7 +9,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -51,14 +51,22 @@ class EpochReclaimer {
     std::atomic<uint64_t> seen_{0};
   };
 
-  // Who looks from now on does not find it. Freed by `free(context, what)`.
+  // Makes room for so many: until they are retired nothing fails. Throws std::bad_alloc.
+  void make_room(size_t count) {
+    while (room_.size() < count) room_.emplace_back();
+  }
+  // Who looks from now on does not find it. Freed by `free(context, what)`. Without room for it
+  // that is made.
   void retire(void* what, void (*free)(void* context, void* what), void* context) {
+    make_room(1);
     const uint64_t epoch = epoch_.fetch_add(1, std::memory_order_acq_rel);
-    retired_.push_back({what, free, context, epoch});
+    room_.front() = {what, free, context, epoch};
+    retired_.splice(retired_.end(), room_, room_.begin());
   }
   template <class T>
   void retire(std::unique_ptr<T> what) {
     if (what == nullptr) return;
+    make_room(1);
     retire(
         what.release(), [](void*, void* it) { delete static_cast<T*>(it); }, nullptr);
   }
@@ -84,15 +92,15 @@ class EpochReclaimer {
 
  private:
   struct Retired {
-    void* what;
-    void (*free_it)(void* context, void* what);
-    void* context;
-    uint64_t epoch;  // a reader that has seen a later one cannot hold it
+    void* what = nullptr;
+    void (*free_it)(void* context, void* what) = nullptr;
+    void* context = nullptr;
+    uint64_t epoch = 0;  // a reader that has seen a later one cannot hold it
     void free() const { free_it(context, what); }
   };
 
   std::atomic<uint64_t> epoch_{1};
-  std::deque<Retired> retired_;
+  std::list<Retired> retired_, room_;
   std::mutex mutex_;  // of the next
   std::vector<const Reader*> readers_;
 };

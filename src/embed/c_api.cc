@@ -29,12 +29,13 @@ using sluice::embed::fail;
 using sluice::embed::guarded;
 using sluice::embed::guarded_error;
 using sluice::embed::guarded_pointer;
+using sluice::embed::made;
 using sluice::embed::missing;
 using sluice::embed::options_of;
 using sluice::embed::time_of;
 
-std::string_view text_of(const char* bytes, size_t count) {
-  return bytes == nullptr ? std::string_view() : std::string_view(bytes, count);
+bool is_text(const char* bytes, size_t count) {
+  return bytes != nullptr || count == 0;
 }
 
 void tell(const decision& d, sluice_decision* out) noexcept {
@@ -59,27 +60,34 @@ int32_t guarded_decision(sluice_decision* out, Action&& action) noexcept {
   return guarded(action, [&](errc why, const char*) { return told(why, out); });
 }
 
-sluice_limiter* made(sluice::result<sluice::limiter> limiter, sluice_error* error) {
-  if (!limiter) {
-    fail(limiter.why().code, limiter.why().message, error);
-    return nullptr;
-  }
-  done(error);
-  return new sluice_limiter{std::move(limiter).value()};
+// Of a call for several charges: each has its error, where there is room for it.
+int32_t told(errc why, sluice_decision* each, size_t count, sluice_decision* out) noexcept {
+  for (size_t i = 0; each != nullptr && i < count; ++i) told(why, &each[i]);
+  return told(why, out);
 }
 
-sluice_handle* made(sluice::result<sluice::handle> handle, sluice_error* error) {
-  if (!handle) {
-    fail(handle.why().code, handle.why().message, error);
-    return nullptr;
-  }
-  done(error);
-  return new sluice_handle{std::move(handle).value()};
+sluice_handle* refused(const sluice::error& why, sluice_error* error) {
+  fail(why, error);
+  return nullptr;
 }
 
-std::vector<sluice::limit_spec> limits_of(const sluice_limit* limits, size_t count) {
+// What `make` makes of the options.
+template <class Make>
+sluice_limiter* create(const sluice_options* options, sluice_error* error, Make&& make) noexcept {
+  return guarded_pointer<sluice_limiter>(error, [&] {
+    auto how = options_of(options);
+    if (!how) return made<sluice_limiter>(sluice::result<sluice::limiter>(how.why()), error);
+    return made<sluice_limiter>(make(*std::move(how)), error);
+  });
+}
+
+sluice::result<std::vector<sluice::limit_spec>> limits_of(const sluice_limit* limits,
+                                                          size_t count) {
   std::vector<sluice::limit_spec> all;
   for (size_t i = 0; i < count; ++i) {
+    if (limits[i].reserved != 0)
+      return sluice::error{errc::invalid_argument,
+                           "limits[" + std::to_string(i) + "].reserved must be 0"};
     // What does not fit into its type must not come out as another one.
     const int32_t number = limits[i].algorithm;
     const auto algorithm =
@@ -91,8 +99,14 @@ std::vector<sluice::limit_spec> limits_of(const sluice_limit* limits, size_t cou
 
 std::vector<std::string> texts_of(const char* const* texts, size_t count) {
   std::vector<std::string> all;
-  for (size_t i = 0; i < count; ++i) all.emplace_back(texts[i] == nullptr ? "" : texts[i]);
+  for (size_t i = 0; i < count; ++i) all.emplace_back(texts[i]);
   return all;
+}
+
+// Texts that end with a zero byte.
+bool are_texts(const char* const* texts, size_t count) {
+  return (texts != nullptr || count == 0) &&
+         std::none_of(texts, texts + count, [](const char* one) { return one == nullptr; });
 }
 
 bool is_sound(const void* limiter, const void* items, size_t count) {
@@ -104,8 +118,10 @@ constexpr size_t usual = 16;
 
 template <class Use>
 int32_t with_charges(const sluice_charge* charges, size_t count, Use&& use) {
+  // Without a handle the limiter refuses it: so it does where the key is null.
   const auto one = [](const sluice_charge& its) -> sluice::charge {
-    return {its.by == nullptr ? nullptr : &its.by->its, text_of(its.key, its.key_bytes), its.cost};
+    if (its.by == nullptr || !is_text(its.key, its.key_bytes)) return {};
+    return {&its.by->its, {its.key, its.key_bytes}, its.cost};
   };
   if (count <= usual) {
     std::array<sluice::charge, usual> all;
@@ -117,10 +133,17 @@ int32_t with_charges(const sluice_charge* charges, size_t count, Use&& use) {
   return use(sluice::view<sluice::charge>(all.data(), count));
 }
 
+bool are_entries(const sluice_entry* entries, size_t count) {
+  return (entries != nullptr || count == 0) &&
+         std::all_of(entries, entries + count, [](const sluice_entry& one) {
+           return is_text(one.key, one.key_bytes) && is_text(one.value, one.value_bytes);
+         });
+}
+
 template <class Use>
 int32_t with_entries(const sluice_entry* entries, size_t count, Use&& use) {
   const auto one = [](const sluice_entry& its) -> sluice::entry {
-    return {text_of(its.key, its.key_bytes), text_of(its.value, its.value_bytes)};
+    return {{its.key, its.key_bytes}, {its.value, its.value_bytes}};
   };
   if (count <= usual) {
     std::array<sluice::entry, usual> all;
@@ -145,28 +168,39 @@ int32_t waits(const sluice::waiting& waiting, sluice_decision* out, uint64_t* id
   return told(waiting.now, out);
 }
 
+// By a handle, whatever is asked.
+template <class Ask>
+int32_t by_handle(sluice_limiter* limiter, const sluice_handle* by, const char* key,
+                  size_t key_bytes, sluice_decision* out, Ask&& ask) {
+  if (limiter == nullptr || by == nullptr || !is_text(key, key_bytes))
+    return told(errc::invalid_argument, out);
+  return told(ask(limiter->its, by->its, std::string_view(key, key_bytes)), out);
+}
+
 // Charges that settle together; `decide(all, its)` decides them, with room for a decision each
 // unless it is null.
 template <class Decide>
 int32_t together(sluice_limiter* limiter, const sluice_charge* charges, size_t count,
                  sluice_decision* each, sluice_decision* out, Decide&& decide) {
   if (!is_sound(limiter, charges, count) || count > sluice::charges_max)
-    return told(errc::invalid_argument, out);
-  return guarded_decision(out, [&] {
-    return with_charges(charges, count, [&](auto all) {
-      std::array<sluice::decision, sluice::charges_max> its;
-      const auto taken = decide(all, each == nullptr ? nullptr : its.data());
-      for (size_t i = 0; each != nullptr && i < count; ++i) tell(its[i], &each[i]);
-      return told(taken, out);
-    });
-  });
+    return told(errc::invalid_argument, each, count, out);
+  return guarded(
+      [&] {
+        return with_charges(charges, count, [&](auto all) {
+          std::array<sluice::decision, sluice::charges_max> its;
+          const auto taken = decide(all, each == nullptr ? nullptr : its.data());
+          for (size_t i = 0; each != nullptr && i < count; ++i) tell(its[i], &each[i]);
+          return told(taken, out);
+        });
+      },
+      [&](errc why, const char*) { return told(why, each, count, out); });
 }
 
 // By the policy, whatever is asked.
 template <class Ask>
 int32_t matching(sluice_limiter* limiter, const sluice_entry* entries, size_t count,
                  sluice_decision* out, Ask&& ask) {
-  if (!is_sound(limiter, entries, count)) return told(errc::invalid_argument, out);
+  if (limiter == nullptr || !are_entries(entries, count)) return told(errc::invalid_argument, out);
   return guarded_decision(out, [&] {
     return with_entries(entries, count,
                         [&](auto descriptor) { return told(ask(limiter->its, descriptor), out); });
@@ -200,25 +234,23 @@ const char* sluice_error_name(int32_t code) {
 }
 
 sluice_limiter* sluice_create(const sluice_options* options, sluice_error* error) {
-  return guarded_pointer<sluice_limiter>(
-      error, [&] { return made(sluice::limiter::create(options_of(options)), error); });
+  return create(options, error, [](auto&& how) { return sluice::limiter::create(std::move(how)); });
 }
 
 sluice_limiter* sluice_create_from_text(const char* text, size_t text_bytes, const char* name,
                                         const sluice_options* options, sluice_error* error) {
-  return guarded_pointer<sluice_limiter>(error, [&] {
-    if (text == nullptr) return missing<sluice_limiter>("text", error);
-    return made(sluice::limiter::from_policy_text({text, text_bytes}, options_of(options),
-                                                  name == nullptr ? "policy" : name),
-                error);
+  return create(options, error, [&](auto&& how) -> sluice::result<sluice::limiter> {
+    if (text == nullptr) return missing("text");
+    return sluice::limiter::from_policy_text({text, text_bytes}, std::move(how),
+                                             name == nullptr ? "policy" : name);
   });
 }
 
 sluice_limiter* sluice_create_from_file(const char* path, const sluice_options* options,
                                         sluice_error* error) {
-  return guarded_pointer<sluice_limiter>(error, [&] {
-    if (path == nullptr) return missing<sluice_limiter>("path", error);
-    return made(sluice::limiter::from_policy_file(path, options_of(options)), error);
+  return create(options, error, [&](auto&& how) -> sluice::result<sluice::limiter> {
+    if (path == nullptr) return missing("path");
+    return sluice::limiter::from_policy_file(path, std::move(how));
   });
 }
 
@@ -228,9 +260,8 @@ void sluice_destroy(sluice_limiter* limiter) {
 
 sluice_handle* sluice_find(sluice_limiter* limiter, const char* rule, sluice_error* error) {
   return guarded_pointer<sluice_handle>(error, [&] {
-    if (limiter == nullptr || rule == nullptr)
-      return missing<sluice_handle>("limiter and rule", error);
-    return made(limiter->its.find(rule), error);
+    if (limiter == nullptr || rule == nullptr) return refused(missing("limiter and rule"), error);
+    return made<sluice_handle>(limiter->its.find(rule), error);
   });
 }
 
@@ -238,8 +269,10 @@ sluice_handle* sluice_limits(sluice_limiter* limiter, const char* name, const sl
                              size_t count, sluice_error* error) {
   return guarded_pointer<sluice_handle>(error, [&] {
     if (!is_sound(limiter, limits, count) || name == nullptr)
-      return missing<sluice_handle>("limiter, name and limits", error);
-    return made(limiter->its.limits(name, limits_of(limits, count)), error);
+      return refused(missing("limiter, name and limits"), error);
+    const auto all = limits_of(limits, count);
+    if (!all) return refused(all.why(), error);
+    return made<sluice_handle>(limiter->its.limits(name, *all), error);
   });
 }
 
@@ -249,33 +282,37 @@ void sluice_handle_destroy(sluice_handle* handle) {
 
 int32_t sluice_take(sluice_limiter* limiter, const sluice_handle* by, const char* key,
                     size_t key_bytes, int64_t cost, int64_t now, sluice_decision* decision) {
-  if (limiter == nullptr || by == nullptr) return told(errc::invalid_argument, decision);
-  return told(limiter->its.take(by->its, text_of(key, key_bytes), cost, time_of(now)), decision);
+  return by_handle(limiter, by, key, key_bytes, decision, [&](auto& its, auto& handle, auto text) {
+    return its.take(handle, text, cost, time_of(now));
+  });
 }
 
 int32_t sluice_peek(sluice_limiter* limiter, const sluice_handle* by, const char* key,
                     size_t key_bytes, int64_t now, sluice_decision* decision) {
-  if (limiter == nullptr || by == nullptr) return told(errc::invalid_argument, decision);
-  return told(limiter->its.peek(by->its, text_of(key, key_bytes), time_of(now)), decision);
+  return by_handle(limiter, by, key, key_bytes, decision, [&](auto& its, auto& handle, auto text) {
+    return its.peek(handle, text, time_of(now));
+  });
 }
 
 int32_t sluice_would_take(sluice_limiter* limiter, const sluice_handle* by, const char* key,
                           size_t key_bytes, int64_t cost, int64_t now, sluice_decision* decision) {
-  if (limiter == nullptr || by == nullptr) return told(errc::invalid_argument, decision);
-  return told(limiter->its.would_take(by->its, text_of(key, key_bytes), cost, time_of(now)),
-              decision);
+  return by_handle(limiter, by, key, key_bytes, decision, [&](auto& its, auto& handle, auto text) {
+    return its.would_take(handle, text, cost, time_of(now));
+  });
 }
 
 int32_t sluice_put(sluice_limiter* limiter, const sluice_handle* by, const char* key,
                    size_t key_bytes, int64_t units, int64_t now, sluice_decision* decision) {
-  if (limiter == nullptr || by == nullptr) return told(errc::invalid_argument, decision);
-  return told(limiter->its.put(by->its, text_of(key, key_bytes), units, time_of(now)), decision);
+  return by_handle(limiter, by, key, key_bytes, decision, [&](auto& its, auto& handle, auto text) {
+    return its.put(handle, text, units, time_of(now));
+  });
 }
 
 int32_t sluice_reset(sluice_limiter* limiter, const sluice_handle* by, const char* key,
                      size_t key_bytes, int64_t now, sluice_decision* decision) {
-  if (limiter == nullptr || by == nullptr) return told(errc::invalid_argument, decision);
-  return told(limiter->its.reset(by->its, text_of(key, key_bytes), time_of(now)), decision);
+  return by_handle(limiter, by, key, key_bytes, decision, [&](auto& its, auto& handle, auto text) {
+    return its.reset(handle, text, time_of(now));
+  });
 }
 
 int32_t sluice_take_all(sluice_limiter* limiter, const sluice_charge* charges, size_t count,
@@ -287,8 +324,9 @@ int32_t sluice_take_all(sluice_limiter* limiter, const sluice_charge* charges, s
 
 int32_t sluice_charge_key(sluice_limiter* limiter, const sluice_handle* by, const char* key,
                           size_t key_bytes, int64_t cost, int64_t now, sluice_decision* decision) {
-  if (limiter == nullptr || by == nullptr) return told(errc::invalid_argument, decision);
-  return told(limiter->its.charge(by->its, text_of(key, key_bytes), cost, time_of(now)), decision);
+  return by_handle(limiter, by, key, key_bytes, decision, [&](auto& its, auto& handle, auto text) {
+    return its.charge(handle, text, cost, time_of(now));
+  });
 }
 
 int32_t sluice_charge_all(sluice_limiter* limiter, const sluice_charge* charges, size_t count,
@@ -307,10 +345,8 @@ int32_t sluice_charge_matching(sluice_limiter* limiter, const sluice_entry* entr
 
 int32_t sluice_take_many(sluice_limiter* limiter, const sluice_charge* charges, size_t count,
                          int64_t now, sluice_decision* each) {
-  if (!is_sound(limiter, charges, count) || (each == nullptr && count > 0)) {
-    for (size_t i = 0; each != nullptr && i < count; ++i) told(errc::invalid_argument, &each[i]);
-    return static_cast<int32_t>(errc::invalid_argument);
-  }
+  if (!is_sound(limiter, charges, count) || (each == nullptr && count > 0))
+    return told(errc::invalid_argument, each, count, nullptr);
   for (size_t first = 0; first < count; first += usual) {
     const size_t some = std::min(usual, count - first);
     with_charges(charges + first, some, [&](auto all) {
@@ -360,10 +396,10 @@ int32_t sluice_reset_matching(sluice_limiter* limiter, const sluice_entry* entri
 int32_t sluice_wait(sluice_limiter* limiter, const sluice_charge* charges, size_t count,
                     int64_t deadline, sluice_wait_callback callback, void* data, int64_t now,
                     sluice_decision* decision, uint64_t* id) {
+  if (id != nullptr) *id = 0;
   if (!is_sound(limiter, charges, count) || count > sluice::charges_max || callback == nullptr ||
       id == nullptr)
     return told(errc::invalid_argument, decision);
-  *id = 0;
   return guarded_decision(decision, [&] {
     return with_charges(charges, count, [&](auto all) {
       return waits(
@@ -376,9 +412,9 @@ int32_t sluice_wait(sluice_limiter* limiter, const sluice_charge* charges, size_
 int32_t sluice_wait_matching(sluice_limiter* limiter, const sluice_entry* entries, size_t count,
                              int64_t cost, int64_t deadline, sluice_wait_callback callback,
                              void* data, int64_t now, sluice_decision* decision, uint64_t* id) {
-  if (!is_sound(limiter, entries, count) || callback == nullptr || id == nullptr)
+  if (id != nullptr) *id = 0;
+  if (limiter == nullptr || !are_entries(entries, count) || callback == nullptr || id == nullptr)
     return told(errc::invalid_argument, decision);
-  *id = 0;
   return guarded_decision(decision, [&] {
     return with_entries(entries, count, [&](auto descriptor) {
       return waits(limiter->its.wait(descriptor, cost, time_of(deadline),
@@ -393,6 +429,7 @@ int32_t sluice_cancel(sluice_limiter* limiter, uint64_t id, int64_t now) {
 }
 
 size_t sluice_run_due(sluice_limiter* limiter, int64_t now, int64_t* next) {
+  if (next != nullptr) *next = SLUICE_LATEST_TIME;
   if (limiter == nullptr) return 0;
   const sluice::due due = limiter->its.run_due(time_of(now));
   if (next != nullptr) *next = due.next.time_since_epoch().count();
@@ -402,21 +439,19 @@ size_t sluice_run_due(sluice_limiter* limiter, int64_t now, int64_t* next) {
 int32_t sluice_reload_text(sluice_limiter* limiter, const char* text, size_t text_bytes,
                            const char* name, int64_t now, sluice_error* error) {
   return guarded_error(error, [&] {
-    if (!is_sound(limiter, text, text_bytes))
-      return fail(errc::invalid_argument, "limiter and text must not be null", error);
-    const auto read = limiter->its.reload_text(text_of(text, text_bytes), time_of(now),
+    if (!is_sound(limiter, text, text_bytes)) return fail(missing("limiter and text"), error);
+    const auto read = limiter->its.reload_text({text, text_bytes}, time_of(now),
                                                name == nullptr ? "policy" : name);
-    return read ? done(error) : fail(read.why().code, read.why().message, error);
+    return read ? done(error) : fail(read.why(), error);
   });
 }
 
 int32_t sluice_reload_file(sluice_limiter* limiter, const char* path, int64_t now,
                            sluice_error* error) {
   return guarded_error(error, [&] {
-    if (limiter == nullptr || path == nullptr)
-      return fail(errc::invalid_argument, "limiter and path must not be null", error);
+    if (limiter == nullptr || path == nullptr) return fail(missing("limiter and path"), error);
     const auto read = limiter->its.reload_file(path, time_of(now));
-    return read ? done(error) : fail(read.why().code, read.why().message, error);
+    return read ? done(error) : fail(read.why(), error);
   });
 }
 
@@ -424,24 +459,25 @@ int32_t sluice_set_override(sluice_limiter* limiter, const char* rule, const cha
                             size_t actor_count, const sluice_limit* limits, size_t limit_count,
                             int64_t until, int64_t now, sluice_error* error) {
   return guarded_error(error, [&] {
-    if (!is_sound(limiter, actor, actor_count) || !is_sound(rule, limits, limit_count))
-      return fail(errc::invalid_argument, "limiter, rule, actor and limits must not be null",
-                  error);
+    if (limiter == nullptr || !are_texts(actor, actor_count) ||
+        !is_sound(rule, limits, limit_count))
+      return fail(missing("limiter, rule, actor and limits"), error);
+    auto all = limits_of(limits, limit_count);
+    if (!all) return fail(all.why(), error);
     const auto set = limiter->its.set_override(
-        {rule, texts_of(actor, actor_count), limits_of(limits, limit_count), time_of(until)},
-        time_of(now));
-    return set ? done(error) : fail(set.why().code, set.why().message, error);
+        {rule, texts_of(actor, actor_count), *std::move(all), time_of(until)}, time_of(now));
+    return set ? done(error) : fail(set.why(), error);
   });
 }
 
 int32_t sluice_remove_override(sluice_limiter* limiter, const char* rule, const char* const* actor,
                                size_t actor_count, int64_t now, sluice_error* error) {
   return guarded_error(error, [&] {
-    if (!is_sound(limiter, actor, actor_count) || rule == nullptr)
-      return fail(errc::invalid_argument, "limiter, rule and actor must not be null", error);
+    if (limiter == nullptr || !are_texts(actor, actor_count) || rule == nullptr)
+      return fail(missing("limiter, rule and actor"), error);
     const auto removed =
         limiter->its.remove_override(rule, texts_of(actor, actor_count), time_of(now));
-    return removed ? done(error) : fail(removed.why().code, removed.why().message, error);
+    return removed ? done(error) : fail(removed.why(), error);
   });
 }
 
@@ -450,24 +486,32 @@ size_t sluice_overrides(sluice_limiter* limiter, int64_t now, sluice_override_vi
   if (limiter == nullptr || visit == nullptr) return 0;
   return guarded(
       [&] {
-        const auto all = limiter->its.overrides(time_of(now));
+        const auto listed = limiter->its.overrides(time_of(now));
+        if (!listed) return SIZE_MAX;
+        const std::vector<sluice::override_spec>& all = *listed;
+        size_t values_max = 0;
+        for (const sluice::override_spec& one : all)
+          values_max = std::max(values_max, one.actor.size());
+        // All or none are visited.
+        std::vector<const char*> actor(values_max);
+        std::vector<size_t> bytes(values_max);
+        std::array<sluice_limit, sluice::limits_per_counter_max> limits;
         for (const sluice::override_spec& one : all) {
-          std::vector<const char*> actor;
-          std::vector<size_t> bytes;
-          std::vector<sluice_limit> limits;
-          for (const std::string& value : one.actor) {
-            actor.push_back(value.c_str());
-            bytes.push_back(value.size());
+          for (size_t i = 0; i < one.actor.size(); ++i) {
+            actor[i] = one.actor[i].c_str();
+            bytes[i] = one.actor[i].size();
           }
-          for (const sluice::limit_spec& limit : one.limits)
-            limits.push_back({limit.quota, limit.window.count(), limit.burst,
-                              static_cast<int32_t>(limit.algorithm), 0});
-          visit(data, one.rule.c_str(), actor.data(), bytes.data(), actor.size(), limits.data(),
-                limits.size(), one.until.time_since_epoch().count());
+          for (size_t i = 0; i < one.limits.size(); ++i) {
+            const sluice::limit_spec& its = one.limits[i];
+            limits[i] = {its.quota, its.window.count(), its.burst,
+                         static_cast<int32_t>(its.algorithm), 0};
+          }
+          visit(data, one.rule.c_str(), actor.data(), bytes.data(), one.actor.size(), limits.data(),
+                one.limits.size(), one.until.time_since_epoch().count());
         }
         return all.size();
       },
-      [](errc, const char*) { return size_t{0}; });
+      [](errc, const char*) { return SIZE_MAX; });
 }
 
 void sluice_sweep(sluice_limiter* limiter, size_t steps, int64_t now) {

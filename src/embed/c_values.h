@@ -10,6 +10,7 @@
 #include <new>
 #include <string>
 #include <string_view>
+#include <utility>
 
 struct sluice_limiter {
   sluice::limiter its;
@@ -29,6 +30,11 @@ inline int32_t fail(errc code, std::string_view message, sluice_error* out) noex
     out->message[size] = 0;
   }
   return static_cast<int32_t>(code);
+}
+
+inline int32_t fail(const error& why, sluice_error* out) noexcept {
+  const bool has_none = why.message.empty() && why.code == errc::no_memory;  // that takes memory
+  return fail(why.code, has_none ? "no memory" : std::string_view(why.message), out);
 }
 
 inline int32_t done(sluice_error* out) noexcept {
@@ -60,11 +66,31 @@ T* guarded_pointer(sluice_error* out, Action&& action) noexcept {
   });
 }
 
-// Of options of this or an earlier version: what is not there is as by default.
-inline sluice::options options_of(const sluice_options* given) {
-  sluice_options all{};
-  if (given != nullptr) std::memcpy(&all, given, std::min(given->size, sizeof all));
+// A struct that begins with its size, in the version of it that is known here: what an earlier one
+// does not have is 0, and what a later one has beyond it must be 0. `name` is its type's.
+template <class Struct>
+result<Struct> known_of(const Struct& given, const std::string& name) {
+  constexpr size_t size_max = 4096;  // past it the size was not set
+  const auto wrong = [&](const std::string& what) {
+    return error{errc::invalid_argument, name + what};
+  };
+  if (given.size < sizeof given.size || given.size > size_max)
+    return wrong("::size must be sizeof(" + name + ")");
+  Struct all{};
+  std::memcpy(&all, &given, std::min(given.size, sizeof all));
+  const auto* const bytes = reinterpret_cast<const unsigned char*>(&given);
+  for (size_t i = sizeof all; i < given.size; ++i)
+    if (bytes[i] != 0) return wrong(" asks for what this version of the library does not have");
+  if (all.reserved != 0) return wrong("::reserved must be 0");
+  return all;
+}
+
+inline result<sluice::options> options_of(const sluice_options* given) {
   sluice::options how;
+  if (given == nullptr) return how;
+  const auto known = known_of(*given, "sluice_options");
+  if (!known) return known.why();
+  const sluice_options& all = *known;
   if (all.memory_bytes > 0) how.memory_bytes = all.memory_bytes;
   if (all.waiting_max > 0) how.waiting_max = all.waiting_max;
   if (all.limits_max > 0) how.limits_max = all.limits_max;
@@ -75,10 +101,20 @@ inline sluice::options options_of(const sluice_options* given) {
   return how;
 }
 
-template <class T>
-T* missing(const char* what, sluice_error* error) {
-  fail(errc::invalid_argument, std::string(what) + " must not be null", error);
-  return nullptr;
+inline error missing(const char* what) {
+  return {errc::invalid_argument, std::string(what) + " must not be null"};
+}
+
+// The value in the struct that the C interface has for it; null where there is an error.
+template <class Holder, class T>
+Holder* made(result<T> its, sluice_error* out) {
+  if (!its) {
+    fail(its.why(), out);
+    return nullptr;
+  }
+  auto* const holder = new Holder{std::move(its).value()};
+  done(out);
+  return holder;
 }
 
 }  // namespace sluice::embed

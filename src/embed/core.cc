@@ -14,6 +14,7 @@
 #include "base/bounds.h"
 #include "base/diagnostic.h"
 #include "base/hash.h"
+#include "embed/caught.h"
 #include "embed/waits.h"
 #include "limit/decide.h"
 #include "policy/actor_name.h"
@@ -184,14 +185,18 @@ decision core::settle_all(view<charge> charges, Verb verb, time_point now, decis
   return shown.of(all.allowed);
 }
 
-void core::take_many(view<charge> charges, decision* each, time_point now) {
+void core::take_many(view<charge> charges, decision* each, time_point now) noexcept {
   if (!embed::is_sound(now)) {
     std::fill_n(each, charges.size(), failed(errc::invalid_argument));
     return;
   }
   for (size_t first = 0; first < charges.size(); first += batch_max) {
     const size_t count = std::min(batch_max, charges.size() - first);
-    take_batch({charges.data() + first, count}, each + first, internal(now));
+    try {
+      take_batch({charges.data() + first, count}, each + first, internal(now));
+    } catch (...) {  // those before are taken
+      std::fill_n(each + first, count, failed(embed::caught().code));
+    }
   }
 }
 
@@ -330,16 +335,16 @@ limiter_stats core::stats() const {
 
 due core::run_due(time_point now) {
   if (!embed::is_sound(now)) return {0, latest_time};
-  std::vector<waits::Done> done;
+  waits::Done done;
   due ran;
   {
     const std::lock_guard lock(change_);
     ran.next = waits_->run(now, override_ends_, done);
   }
   // Nothing of this is touched from here on: a callback may destroy the limiter.
-  for (waits::Done& one : done) {
+  for (waits::Waiting& one : done) {
     try {
-      if (one.callback) one.callback(one.id, one.answer);
+      if (one.callback) one.callback(one.id, one.last);
     } catch (...) {  // it is the callback's own
     }
   }
@@ -530,7 +535,7 @@ result<policy_report> core::reload(std::string_view text, std::string_view name,
       put_in_force(found == next->by_name.end() ? nullptr : found->second, *its.terms_);
     }
   });
-  return report;
+  return {std::move(report)};  // a copy could fail, and it is done
 }
 
 result<void> core::set_override(const override_spec& one, time_point now) {
@@ -561,7 +566,8 @@ result<void> core::set_override(const override_spec& one, time_point now) {
                                              " values, and there are " +
                                              std::to_string(one.actor.size())};
   const OverrideKey key{one.rule, actor};
-  if (overrides_set_.size() >= base::bounds::overrides_max && !overrides_set_.contains(key))
+  const bool is_new = !overrides_set_.contains(key);
+  if (overrides_set_.size() >= base::bounds::overrides_max && is_new)
     return error{errc::too_many_overrides, "the table of overrides is full; remove some"};
   policy::Override next;
   next.rule = rule->second->id;
@@ -571,16 +577,30 @@ result<void> core::set_override(const override_spec& one, time_point now) {
                 .until = one.until == latest_time ? base::Time{INT64_MAX} : internal(one.until),
                 .limits = spaces_->limits(held.id()),
                 .limits_id = held.id()};
-  bool has_room = true;
+  // All that takes memory, before anything is changed.
+  Override its{one, next.actor, next.rule, held};
+  std::set<time_point> end;
+  if (one.until != latest_time) end.insert(one.until);
+  const auto at = overrides_set_.try_emplace(key).first;
   // What it replaces stays known until what waits by it has been matched again.
-  const Override before = std::exchange(overrides_set_[key], {one, next.actor, next.rule, held});
-  waits_->change(now, [&] { has_room = overrides_.set(next); });
+  std::swap(at->second, its);
+  const auto take_back = [&] {
+    std::swap(at->second, its);
+    if (is_new) overrides_set_.erase(at);
+  };
+  bool has_room = true;
+  try {
+    waits_->change(now, [&] { has_room = overrides_.set(next); });
+  } catch (...) {
+    take_back();
+    throw;
+  }
   if (!has_room) {
-    overrides_set_.erase(key);
+    take_back();
     return error{errc::too_many_overrides,
                  "too many patterns of rule `" + one.rule + "` begin like this one"};
   }
-  if (one.until != latest_time) override_ends_.insert(one.until);
+  override_ends_.merge(end);
   return {};
 }
 
@@ -597,9 +617,8 @@ result<void> core::remove_override(std::string_view rule, const std::vector<std:
   if (at == overrides_set_.end())
     return error{errc::not_found,
                  "rule `" + std::string(rule) + "` has no override for this actor"};
-  const Override before = std::move(at->second);
+  waits_->change(now, [&] { overrides_.remove(at->second.rule, at->second.actor); });
   overrides_set_.erase(at);
-  waits_->change(now, [&] { overrides_.remove(before.rule, before.actor); });
   return {};
 }
 
@@ -614,19 +633,13 @@ std::vector<override_spec> core::overrides(time_point now) {
 // With change_.
 void core::end_overrides(time_point now) {
   if (override_ends_.empty() || *override_ends_.begin() > now) return;
-  override_ends_.erase(override_ends_.begin(), override_ends_.upper_bound(now));
-  std::vector<Override> ended;
-  for (auto at = overrides_set_.begin(); at != overrides_set_.end();) {
-    if (at->second.as_set.until > now) {
-      ++at;
-      continue;
-    }
-    ended.push_back(std::move(at->second));
-    at = overrides_set_.erase(at);
-  }
+  // Where memory runs out the next call goes on.
   waits_->change(now, [&] {
-    for (const Override& one : ended) overrides_.remove(one.rule, one.actor);
+    for (const auto& [key, one] : overrides_set_)
+      if (one.as_set.until <= now) overrides_.remove(one.rule, one.actor);
   });
+  std::erase_if(overrides_set_, [&](const auto& one) { return one.second.as_set.until <= now; });
+  override_ends_.erase(override_ends_.begin(), override_ends_.upper_bound(now));
 }
 
 decision core::decide(view<entry> descriptor, int64_t cost, Ask ask, time_point now) {

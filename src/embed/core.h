@@ -109,7 +109,7 @@ class core {
   decision decide(const handle& by, std::string_view key, int64_t cost, Ask ask, time_point now);
   // A take, a wait that is decided now, or a charge of all of them.
   decision settle_all(view<charge> charges, request::Verb verb, time_point now, decision* each);
-  void take_many(view<charge> charges, decision* each, time_point now);
+  void take_many(view<charge> charges, decision* each, time_point now) noexcept;
   // By the policy.
   decision decide(view<entry> descriptor, int64_t cost, Ask ask, time_point now);
 

@@ -44,6 +44,16 @@ error closed() {
   return {errc::invalid_argument, "the limiter was moved from"};
 }
 
+// A limiter with the rules that `load` loads into it.
+template <class Load>
+result<limiter> made_with(result<limiter> made, Load&& load) noexcept {
+  return guarded_result([&]() -> result<limiter> {
+    if (!made) return std::move(made);
+    if (const auto read = load(*made); !read) return read.why();
+    return std::move(made);
+  });
+}
+
 }  // namespace
 
 handle::handle(const handle& other) noexcept : terms_(other.terms_) {
@@ -60,12 +70,13 @@ limiter& limiter::operator=(limiter&&) noexcept = default;
 limiter::~limiter() = default;
 
 result<limiter> limiter::create(options how) {
-  if (how.memory_bytes < base::bounds::table_bytes_min ||
-      how.memory_bytes > base::bounds::table_bytes_max)
-    return error{errc::invalid_argument,
-                 "options::memory_bytes must be " + std::to_string(base::bounds::table_bytes_min) +
-                     " to " + std::to_string(base::bounds::table_bytes_max)};
   return guarded_result([&]() -> result<limiter> {
+    if (how.memory_bytes < base::bounds::table_bytes_min ||
+        how.memory_bytes > base::bounds::table_bytes_max)
+      return error{errc::invalid_argument, "options::memory_bytes must be " +
+                                               std::to_string(base::bounds::table_bytes_min) +
+                                               " to " +
+                                               std::to_string(base::bounds::table_bytes_max)};
     auto made = std::make_shared<core>(std::move(how));
     made->start();
     return limiter(std::move(made));
@@ -74,19 +85,13 @@ result<limiter> limiter::create(options how) {
 
 result<limiter> limiter::from_policy_text(std::string_view text, options how,
                                           std::string_view name) {
-  result<limiter> made = create(std::move(how));
-  if (!made) return made;
-  const auto read = made->reload_text(text, time_point(), name);
-  if (!read) return read.why();
-  return made;
+  return made_with(create(std::move(how)),
+                   [&](limiter& its) { return its.reload_text(text, time_point(), name); });
 }
 
 result<limiter> limiter::from_policy_file(const std::string& path, options how) {
-  result<limiter> made = create(std::move(how));
-  if (!made) return made;
-  const auto read = made->reload_file(path, time_point());
-  if (!read) return read.why();
-  return made;
+  return made_with(create(std::move(how)),
+                   [&](limiter& its) { return its.reload_file(path, time_point()); });
 }
 
 result<handle> limiter::find(std::string_view rule) const noexcept {
@@ -144,12 +149,8 @@ decision limiter::charge_all(view<struct charge> charges, time_point now, decisi
 }
 
 void limiter::take_many(view<struct charge> charges, decision* each, time_point now) noexcept {
-  const decision done = guarded(core_.get(), [&](core& its) {
-    its.take_many(charges, each, now);
-    return decision{};
-  });
-  if (done.error == errc::ok) return;
-  for (size_t i = 0; i < charges.size(); ++i) each[i] = done;
+  if (core_ != nullptr) return core_->take_many(charges, each, now);
+  for (size_t i = 0; i < charges.size(); ++i) each[i] = embed::failed(errc::invalid_argument);
 }
 
 decision limiter::take(view<entry> descriptor, int64_t cost, time_point now) noexcept {
@@ -291,8 +292,11 @@ result<void> limiter::remove_override(std::string_view rule, const std::vector<s
   });
 }
 
-std::vector<override_spec> limiter::overrides(time_point now) const {
-  return core_ ? core_->overrides(now) : std::vector<override_spec>();
+result<std::vector<override_spec>> limiter::overrides(time_point now) const noexcept {
+  return guarded_result([&]() -> result<std::vector<override_spec>> {
+    if (!core_) return closed();
+    return core_->overrides(now);
+  });
 }
 
 void limiter::sweep(std::size_t steps, time_point now) noexcept {

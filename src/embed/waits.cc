@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
 #include <span>
 
 #include "base/bounds.h"
+#include "embed/caught.h"
 #include "embed/core.h"
 #include "embed/decisions.h"
 
@@ -48,14 +48,21 @@ waiting waits::wait(const Asked& asked, time_point deadline, wait_callback callb
   const std::lock_guard lock(mutex_);
   if (deadline <= now) return refuse_late(asked, now);
   const size_t bytes = bytes_of(asked);
-  if (waiting_.size() >= core_.how().waiting_max ||
+  if (places_.size() >= core_.how().waiting_max ||
       bytes > base::bounds::parked_bytes_max - std::min(base::bounds::parked_bytes_max, bytes_))
     return {failed(errc::too_many_waiting)};
-  Waiting one;
+  // All that takes memory before it is asked for.
+  Done made(1);
+  Waiting& one = made.front();
   one.id = ++last_id_;
   one.deadline = std::min(deadline, latest_time);
   one.callback = std::move(callback);
   one.bytes = bytes;
+  remember(one, asked);
+  std::map<wait_id, Place> place;
+  place.emplace(one.id, Place{});
+  std::set<std::pair<time_point, wait_id>> its_deadline{{one.deadline, one.id}};
+
   const Asking asking = ask(asked, internal(now), ticket_of(one.id), one.arrival);
   if (!asking.parked) {
     waiting at_once{asking.answer};
@@ -63,14 +70,20 @@ waiting waits::wait(const Asked& asked, time_point deadline, wait_callback callb
       at_once.now.error = errc::too_many_waiting;
     return at_once;
   }
-  if (!asking.fits) {
-    core_.store().cancel(completions_, ticket_of(one.id), internal(now));
-    return {asking.answer};
-  }
   one.last = asking.answer;
   const waiting later{asking.answer, one.id};
   if (one.deadline < next_) signal();
-  keep(std::move(one), asked);
+  bytes_ += one.bytes;
+  Place& its = place.begin()->second;
+  its.waiting = made.begin();
+  its.deadline = deadlines_.insert(its_deadline.extract(its_deadline.begin())).position;
+  waiting_.splice(waiting_.end(), made);
+  const auto at = places_.insert(place.extract(place.begin())).position;
+  // It can never be granted. Where it has its answer all the same, that is called back.
+  if (!asking.fits && cancel_parked(later.id, internal(now))) {
+    take_out(at);
+    return {asking.answer};
+  }
   return later;
 }
 
@@ -84,9 +97,9 @@ waiting waits::refuse_late(const Asked& asked, time_point now) {
   return {answer};
 }
 
-void waits::keep(Waiting one, const Asked& asked) {
+void waits::remember(Waiting& one, const Asked& asked) {
   for (const charge& its : asked.charges) {
-    one.handles.push_back(*its.by);
+    one.handles.push_back(its.by == nullptr ? handle() : *its.by);
     one.keys.emplace_back(its.key);
     one.costs.push_back(its.cost);
   }
@@ -96,9 +109,6 @@ void waits::keep(Waiting one, const Asked& asked) {
   }
   one.by_policy = asked.by_policy;
   if (asked.by_policy) one.costs.push_back(asked.cost);
-  bytes_ += one.bytes;
-  deadlines_.emplace(one.deadline, one.id);
-  waiting_.emplace(one.id, std::move(one));
 }
 
 waits::Asking waits::ask(const Asked& asked, base::Time now, request::Ticket ticket,
@@ -179,27 +189,35 @@ waits::Asking waits::settle(request::Batch batch, base::Time now, const store::P
 
 bool waits::cancel(wait_id id, time_point now) {
   const std::lock_guard lock(mutex_);
-  const auto at = waiting_.find(id);
-  if (at == waiting_.end() || !core_.store().cancel(completions_, ticket_of(id), internal(now)))
+  const auto at = places_.find(id);
+  if (at == places_.end() || !core_.store().cancel(completions_, ticket_of(id), internal(now)))
     return false;
-  deadlines_.erase({at->second.deadline, id});
-  bytes_ -= at->second.bytes;
-  waiting_.erase(at);
+  take_out(at);
   return true;
+}
+
+// It waits no more. Allocates nothing, as the next.
+waits::Done waits::take_out(std::map<wait_id, Place>::iterator at) {
+  const Place place = at->second;
+  Done out;
+  out.splice(out.end(), waiting_, place.waiting);
+  bytes_ -= out.front().bytes;
+  if (place.deadline != deadlines_.end()) deadlines_.erase(place.deadline);
+  places_.erase(at);
+  return out;
 }
 
 // It has its answer, which the next `run` hands out.
 void waits::finish(wait_id id, const decision& answer) {
-  const auto at = waiting_.find(id);
-  if (at == waiting_.end()) return;
-  deadlines_.erase({at->second.deadline, id});
-  bytes_ -= at->second.bytes;
-  done_.push_back({id, answer, std::move(at->second.callback)});
-  waiting_.erase(at);
+  const auto at = places_.find(id);
+  if (at == places_.end()) return;
+  Done out = take_out(at);
+  out.front().last = answer;
+  done_.splice(done_.end(), out);
   woken_.store(true);
 }
 
-void waits::ask_again(Waiting& one, base::Time now) {
+waits::Asking waits::ask_anew(Waiting& one, base::Time now) {
   std::vector<charge> charges;
   for (size_t i = 0; i < one.handles.size(); ++i)
     charges.push_back({&one.handles[i], one.keys[i], one.costs[i]});
@@ -207,24 +225,40 @@ void waits::ask_again(Waiting& one, base::Time now) {
   for (size_t i = 0; i + 1 < one.words.size(); i += 2)
     descriptor.push_back({one.words[i], one.words[i + 1]});
   const int64_t cost = one.by_policy ? one.costs.front() : 1;
-  Asking asking =
-      ask(asked_of(charges, descriptor, one.by_policy, cost), now, ticket_of(one.id), one.arrival);
+  return ask(asked_of(charges, descriptor, one.by_policy, cost), now, ticket_of(one.id),
+             one.arrival);
+}
+
+// Who has changed the rules must not fail for it: where memory runs out, the wait ends.
+void waits::ask_again(Waiting& one, base::Time now) noexcept {
+  Asking asking;
+  try {
+    asking = ask_anew(one, now);
+  } catch (...) {
+    asking.answer = failed(embed::caught().code);
+  }
   if (asking.answered || (asking.parked && asking.fits)) return;
   // Where it is parked still: unless it was answered meanwhile.
-  if ((!asking.asked || asking.parked) &&
-      !core_.store().cancel(completions_, ticket_of(one.id), now))
-    return;
+  if ((!asking.asked || asking.parked) && !cancel_parked(one.id, now)) return;
   if (asking.asked && asking.fits && !asking.answer.allowed && asking.answer.error == errc::ok)
     asking.answer.error = errc::too_many_waiting;
   finish(one.id, asking.answer);
 }
 
+// False: it has its answer; or it could not be looked for, and waits as it did.
+bool waits::cancel_parked(wait_id id, base::Time now) noexcept {
+  try {
+    return core_.store().cancel(completions_, ticket_of(id), now);
+  } catch (...) {
+    return false;
+  }
+}
+
 void waits::ask_all_again(base::Time now) {
-  std::vector<wait_id> ids;  // in order of arrival
-  for (const auto& [id, one] : waiting_) ids.push_back(id);
-  for (const wait_id id : ids) {
-    const auto at = waiting_.find(id);
-    if (at != waiting_.end()) ask_again(at->second, now);
+  for (auto at = places_.begin(); at != places_.end();) {
+    Waiting& one = *at->second.waiting;
+    ++at;  // it may be taken out
+    ask_again(one, now);
   }
 }
 
@@ -256,26 +290,27 @@ void waits::drain_named(base::Time now) {
   named_.clear();
   completions_.drain_waiters(named_);
   for (const request::Ticket ticket : named_) {
-    const auto at = waiting_.find(id_of(ticket));
-    if (at != waiting_.end()) ask_again(at->second, now);
+    const auto at = places_.find(id_of(ticket));
+    if (at != places_.end()) ask_again(*at->second.waiting, now);
   }
 }
 
 void waits::expire(time_point now) {
   while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
     const wait_id id = deadlines_.begin()->second;
-    Waiting& one = waiting_.at(id);
+    Place& its = places_.at(id);
     if (!core_.store().cancel(completions_, ticket_of(id), internal(now))) {
-      deadlines_.erase(deadlines_.begin());  // it was granted, and is drained next
+      deadlines_.erase(its.deadline);  // it was granted, and is drained next
+      its.deadline = deadlines_.end();
       continue;
     }
-    decision late = one.last;
+    decision late = its.waiting->last;
     late.error = errc::timed_out;
     finish(id, late);
   }
 }
 
-time_point waits::run(time_point now, const std::set<time_point>& ends, std::vector<Done>& done) {
+time_point waits::run(time_point now, const std::set<time_point>& ends, Done& done) {
   constexpr int rounds_max = 8;
   const std::lock_guard lock(mutex_);
   const auto end = ends.upper_bound(ran_);
@@ -296,8 +331,7 @@ time_point waits::run(time_point now, const std::set<time_point>& ends, std::vec
   if (!deadlines_.empty()) next_ = std::min(next_, deadlines_.begin()->first);
   if (const auto after = ends.upper_bound(now); !waiting_.empty() && after != ends.end())
     next_ = std::min(next_, *after);
-  std::move(done_.begin(), done_.end(), std::back_inserter(done));
-  done_.clear();
+  done.splice(done.end(), done_);
   return next_;
 }
 

@@ -1,6 +1,7 @@
 // What waits for units: each with its deadline and its callback. Answers are gathered under the
-// lock and handed out; callbacks are called by who runs what is due, after it is let go. Any
-// thread.
+// lock and handed out; callbacks are called by who runs what is due, after it is let go. Memory for
+// all that may become of a wait is there before it is asked for, so no callback is lost where
+// memory runs out: the wait ends with errc::no_memory, or goes on. Any thread.
 #pragma once
 
 #include <sluice/limiter.h>
@@ -8,6 +9,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -40,14 +42,23 @@ class waits {
   waiting wait(const Asked& asked, time_point deadline, wait_callback callback, time_point now);
   bool cancel(wait_id id, time_point now);
 
-  struct Done {
-    wait_id id;
-    decision answer;
+  struct Waiting {
+    wait_id id = 0;
+    time_point deadline;
     wait_callback callback;
+    std::vector<handle> handles;  // of the charges, as are the next two
+    std::vector<std::string> keys;
+    std::vector<int64_t> costs;
+    std::vector<std::string> words;  // of the descriptor, key and value in turn
+    bool by_policy = false;
+    size_t bytes = 0;
+    uint64_t arrival = 0;
+    decision last;  // as it was refused last; once it has its answer, that
   };
+  using Done = std::list<Waiting>;
   // Moves the answers that there are to the end of `done`. Returns when it must be called again.
   // `ends`: the times at which overrides end.
-  time_point run(time_point now, const std::set<time_point>& ends, std::vector<Done>& done);
+  time_point run(time_point now, const std::set<time_point>& ends, Done& done);
 
   // Rules or overrides are exchanged by `exchange`, with this lock and the gate closed; then all
   // that waits is matched again in its order. What went out of force stays known until then.
@@ -62,18 +73,10 @@ class waits {
     bool asked = false;     // the store was asked; else what is parked is as it was
     bool fits = true;       // false: it can never be granted as things are
   };
-  struct Waiting {
-    wait_id id;
-    time_point deadline;
-    wait_callback callback;
-    std::vector<handle> handles;  // of the charges, as are the next two
-    std::vector<std::string> keys;
-    std::vector<int64_t> costs;
-    std::vector<std::string> words;  // of the descriptor, key and value in turn
-    bool by_policy = false;
-    size_t bytes = 0;
-    uint64_t arrival = 0;
-    decision last;  // as it was refused last
+  // Of one wait: where it stands in each of the lists.
+  struct Place {
+    Done::iterator waiting;
+    std::set<std::pair<time_point, wait_id>>::iterator deadline;
   };
 
   // `arrival` 0: for the first time; else in place of what is parked under the ticket.
@@ -83,7 +86,9 @@ class waits {
   Asking ask_by_charges(const Asked& asked, base::Time now, request::Ticket ticket,
                         uint64_t& arrival);
   Asking settle(request::Batch batch, base::Time now, const store::Pin& pin, uint64_t& arrival);
-  void ask_again(Waiting& one, base::Time now);
+  void ask_again(Waiting& one, base::Time now) noexcept;
+  Asking ask_anew(Waiting& one, base::Time now);
+  bool cancel_parked(wait_id id, base::Time now) noexcept;
   void ask_all_again(base::Time now);
   static request::Ticket ticket_of(wait_id id) {
     return {static_cast<uint32_t>(id), static_cast<uint32_t>(id >> 32)};
@@ -93,7 +98,8 @@ class waits {
   }
   waiting refuse_late(const Asked& asked, time_point now);
   static size_t bytes_of(const Asked& asked);
-  void keep(Waiting one, const Asked& asked);
+  static void remember(Waiting& one, const Asked& asked);
+  Done take_out(std::map<wait_id, Place>::iterator at);
   void finish(wait_id id, const decision& answer);
   void drain();
   void drain_named(base::Time now);
@@ -107,9 +113,10 @@ class waits {
   embed::Scratch scratch_;
   std::vector<request::Entry> entries_;  // scratch
   wait_id last_id_ = 0;
-  std::map<wait_id, Waiting> waiting_;
+  Done waiting_;
+  std::map<wait_id, Place> places_;  // in order of arrival
   std::set<std::pair<time_point, wait_id>> deadlines_;
-  std::vector<Done> done_;
+  Done done_;
   size_t bytes_ = 0;                     // of what waits
   time_point next_ = latest_time;        // as `run` said
   time_point ran_{};                     // when it did

@@ -2,9 +2,7 @@
 #include <sluice/durable.h>
 #include <sluice/sluice_durable.h>
 
-#include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <string>
 #include <utility>
 
@@ -21,9 +19,10 @@ namespace {
 using sluice::errc;
 using sluice::embed::fail;
 
-sluice::durable_options place_of(const sluice_durable_options& given) {
-  sluice_durable_options all{};
-  std::memcpy(&all, &given, std::min(given.size, sizeof all));
+sluice::result<sluice::durable_options> place_of(const sluice_durable_options& given) {
+  const auto known = sluice::embed::known_of(given, "sluice_durable_options");
+  if (!known) return known.why();
+  const sluice_durable_options& all = *known;
   sluice::durable_options where;
   if (all.directory != nullptr) where.directory = all.directory;
   where.sync = all.sync != 0;
@@ -42,12 +41,17 @@ extern "C" {
 sluice_durable* sluice_durable_open(const sluice_durable_options* where,
                                     const sluice_options* options, sluice_error* error) {
   return sluice::embed::guarded_pointer<sluice_durable>(error, [&]() -> sluice_durable* {
-    if (where == nullptr) return sluice::embed::missing<sluice_durable>("where", error);
-    auto opened = sluice::durable::open(place_of(*where), sluice::embed::options_of(options));
-    if (!opened) {
-      fail(opened.why().code, opened.why().message, error);
+    const auto failed = [&](const sluice::error& why) -> sluice_durable* {
+      fail(why, error);
       return nullptr;
-    }
+    };
+    if (where == nullptr) return failed(sluice::embed::missing("where"));
+    auto place = place_of(*where);
+    if (!place) return failed(place.why());
+    auto how = sluice::embed::options_of(options);
+    if (!how) return failed(how.why());
+    auto opened = sluice::durable::open(*std::move(place), *std::move(how));
+    if (!opened) return failed(opened.why());
     sluice::limiter limiter = std::move(**opened);
     sluice::embed::done(error);
     return new sluice_durable{*std::move(opened), {std::move(limiter)}};
@@ -61,7 +65,7 @@ sluice_limiter* sluice_durable_limiter(sluice_durable* durable) {
 int32_t sluice_durable_commit(sluice_durable* durable, sluice_error* error) {
   if (durable == nullptr) return fail(errc::invalid_argument, "durable must not be null", error);
   const auto kept = durable->its.commit();
-  return kept ? sluice::embed::done(error) : fail(kept.why().code, kept.why().message, error);
+  return kept ? sluice::embed::done(error) : fail(kept.why(), error);
 }
 
 void sluice_durable_close(sluice_durable* durable) {

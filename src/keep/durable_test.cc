@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sluice/durable.h>
+#include <sluice/sluice_durable.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -231,28 +232,41 @@ TEST_F(Durable, ThreadsCommitTogether) {
   EXPECT_EQ(used, 800);
 }
 
+// A disk that is full while it lives: no file grows past some bytes. SIGXFSZ must be ignored.
+class FullDisk {
+ public:
+  FullDisk() {
+    getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit full{200'000, before_.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &full);
+  }
+  ~FullDisk() { setrlimit(RLIMIT_FSIZE, &before_); }
+  FullDisk(const FullDisk&) = delete;
+  FullDisk& operator=(const FullDisk&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
 TEST_F(Durable, CommitsAgainOnceTheDiskHasRoom) {
   const int status = in_a_child([&] {
     signal(SIGXFSZ, SIG_IGN);
     auto kept = open();
     if (!kept) return 1;
     const handle by = places_of(*kept);
-    rlimit before{};
-    getrlimit(RLIMIT_FSIZE, &before);
-    const rlimit full{200'000, before.rlim_max};
-    setrlimit(RLIMIT_FSIZE, &full);
-    bool has_failed = false;
-    for (int i = 0; i < 10'000 && !has_failed; ++i) {
-      const std::string key = std::to_string(i) + std::string(1'000, 'x');
-      if (!(*kept)->take(by, key, 1, start).allowed) return 2;
-      if (!(*kept)->take(by, "all", 1, start).allowed) return 2;
-      has_failed = !kept->commit();
+    {
+      const FullDisk full;
+      bool has_failed = false;
+      for (int i = 0; i < 10'000 && !has_failed; ++i) {
+        const std::string key = std::to_string(i) + std::string(1'000, 'x');
+        if (!(*kept)->take(by, key, 1, start).allowed) return 2;
+        if (!(*kept)->take(by, "all", 1, start).allowed) return 2;
+        has_failed = !kept->commit();
+      }
+      if (!has_failed) return 3;
+      if (!(*kept)->take(by, "all", 7, start).allowed) return 4;  // in memory it still decides
+      if (const auto again = kept->commit(); again || again.why().code != errc::storage) return 5;
     }
-    if (!has_failed) return 3;
-    if (!(*kept)->take(by, "all", 7, start).allowed) return 4;  // in memory it still decides
-    if (const auto again = kept->commit(); again || again.why().code != errc::storage) return 5;
-    setrlimit(RLIMIT_FSIZE, &before);
-    for (int i = 0; i < 1'000 && !kept->commit(); ++i) usleep(10'000);
     if (!kept->commit()) return 6;
     const int64_t left = (*kept)->peek(by, "all", start).remaining;
     _exit(many - left > 7 ? 0 : 7);
@@ -267,6 +281,42 @@ TEST_F(Durable, CommitsAgainOnceTheDiskHasRoom) {
     ++found;
   EXPECT_GT(found, 0);
   EXPECT_EQ(many - (*kept)->peek(by, "all", start).remaining, found + 7);
+}
+
+// What the failed commit has, and what was decided after it, are two commits of the journal. One
+// call makes both, and so does the end.
+TEST_F(Durable, OneCommitAfterAFullDiskWritesAll) {
+  constexpr int collected = 60'000, all = collected + 9'000;
+  for (const bool is_killed : {true, false}) {
+    where_.directory = folder_ / (is_killed ? "killed" : "closed");
+    const int status = in_a_child([&] {
+      signal(SIGXFSZ, SIG_IGN);
+      auto kept = open();
+      if (!kept) return 1;
+      const handle by = places_of(*kept);
+      const auto take = [&](int first, int last) {
+        for (int i = first; i < last; ++i)
+          if (!(*kept)->take(by, std::to_string(i), 1, start).allowed) return false;
+        return true;
+      };
+      {
+        const FullDisk full;
+        if (!take(0, collected) || kept->commit()) return 2;
+        if (!take(collected, all)) return 3;
+      }
+      if (!is_killed) return 0;
+      if (!kept->commit()) return 4;
+      _exit(0);
+    });
+    ASSERT_EQ(status, 0);
+    auto kept = open();
+    ASSERT_TRUE(kept) << kept.why().message;
+    const handle by = places_of(*kept);
+    int found = 0;
+    for (int i = 0; i < all; ++i)
+      found += (*kept)->peek(by, std::to_string(i), start).remaining == many - 1 ? 1 : 0;
+    EXPECT_EQ(found, all);
+  }
 }
 
 TEST_F(Durable, KeepsWhatAWaitWasGranted) {
@@ -298,7 +348,7 @@ TEST_F(Durable, StoresCountersAndNotOverrides) {
     ASSERT_TRUE(kept) << kept.why().message;
     ASSERT_TRUE((*kept)->reload_text(rules(10), start));
     const handle rule = *(*kept)->find("r");
-    EXPECT_TRUE((*kept)->overrides(start).empty());
+    EXPECT_TRUE((*kept)->overrides(start)->empty());
     EXPECT_EQ((*kept)->peek(rule, "a", start).remaining, life == 0 ? 10 : 7);
     EXPECT_TRUE(
         (*kept)->set_override({"r", {"a"}, {{100, window, algorithm::fixed_window}}}, start));
@@ -337,6 +387,30 @@ TEST_F(Durable, ADirectoryThatCannotBeMadeIsAnError) {
   where_.directory = folder_ / "counters";
   where_.commit_every = 999us;
   EXPECT_EQ(open().why().code, errc::invalid_argument);
+}
+
+TEST_F(Durable, InCWhatIsReservedMustBe0) {
+  sluice_error error{};
+  const auto opens = [&](size_t size, int32_t reserved, int32_t of_limiter) {
+    sluice_durable_options where{};
+    where.size = size;
+    where.directory = where_.directory.c_str();
+    where.reserved = reserved;
+    sluice_options how{};
+    how.size = sizeof how;
+    how.reserved = of_limiter;
+    sluice_durable* const kept = sluice_durable_open(&where, &how, &error);
+    sluice_durable_close(kept);
+    return kept != nullptr;
+  };
+  constexpr size_t size = sizeof(sluice_durable_options);
+  EXPECT_TRUE(opens(size, 0, 0)) << error.message;
+  EXPECT_FALSE(opens(size, 1, 0));
+  EXPECT_STREQ(error.message, "sluice_durable_options::reserved must be 0");
+  EXPECT_FALSE(opens(size, 0, 1));
+  EXPECT_STREQ(error.message, "sluice_options::reserved must be 0");
+  EXPECT_FALSE(opens(0, 0, 0));
+  EXPECT_EQ(error.code, SLUICE_INVALID_ARGUMENT);
 }
 
 TEST_F(Durable, ADirectoryThatMayNotBeWrittenIsAnError) {

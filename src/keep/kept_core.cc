@@ -56,10 +56,15 @@ kept_core::~kept_core() {
   }
   ends_.notify_all();
   if (thread_.joinable()) thread_.join();
-  try {
-    const auto kept = commit();
-    if (!kept) tell("closed without what could not be written: " + kept.why().message);
-  } catch (...) {  // no memory: commit() of the caller would have said so
+  // Where memory runs out it is tried once more: the next failure is told, or lost with its text.
+  for (bool again : {true, false}) {
+    try {
+      const auto kept = commit();
+      if (!kept) tell("closed without what could not be written: " + kept.why().message);
+      break;
+    } catch (...) {
+      if (!again) tell("closed without what could not be written: no memory");
+    }
   }
   closing_ = true;
 }

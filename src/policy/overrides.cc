@@ -74,18 +74,27 @@ class Pool {
       free_ = *static_cast<void**>(free_);
     else
       place = std::exchange(next_, next_ + sizeof(T));
-    return new (place) T{std::forward<Parts>(parts)...};
+    try {
+      return new (place) T{std::forward<Parts>(parts)...};
+    } catch (...) {
+      put_back(place);
+      throw;
+    }
   }
   void free(T* one) {
     one->~T();
-    *reinterpret_cast<void**>(one) = free_;
-    free_ = one;
+    put_back(one);
   }
 
  private:
+  void put_back(void* place) {
+    *static_cast<void**>(place) = free_;
+    free_ = place;
+  }
   void grow() {
     const size_t bytes =
         chunks_.empty() ? size_t{64} << 10 : std::min(chunks_.back().second * 4, size_t{16} << 20);
+    chunks_.reserve(chunks_.size() + 1);
     char* const at = static_cast<char*>(map_memory(bytes));
     chunks_.emplace_back(at, bytes);
     next_ = at;
@@ -150,7 +159,8 @@ class OverrideMap {
     if constexpr (sizeof(Node) > 64) __builtin_prefetch(reinterpret_cast<const char*>(node) + 64);
   }
 
-  // For the writer. Replaces a node of the same rule and text; readers see the old or the new one.
+  // For the writer; the reclaimer has room for one. Replaces a node of the same rule and text;
+  // readers see the old or the new one. Throws std::bad_alloc: nothing has changed.
   template <class... Parts>
   void put(uint64_t hash, uint64_t rule, Parts&&... parts) {
     Node* const node = pool_.make(hash, rule, std::forward<Parts>(parts)...);
@@ -161,12 +171,19 @@ class OverrideMap {
       retire(known->node.exchange(node, std::memory_order_acq_rel));
       return;
     }
-    if (slots == nullptr || (shard.used + 1) * 2 > slots->mask + 1) slots = resize(shard);
+    if (slots == nullptr || (shard.used + 1) * 2 > slots->mask + 1) {
+      try {
+        slots = resize(shard);
+      } catch (...) {
+        pool_.free(node);
+        throw;
+      }
+    }
     shard.used += insert(*slots, hash, node);
     ++shard.live;
   }
 
-  // For the writer. False: there is no such node.
+  // For the writer; the reclaimer has room for one. False: there is no such node.
   bool remove(uint64_t hash, uint64_t rule, std::string_view key) {
     Shard& shard = shard_of(hash);
     Slots* const slots = shard.slots.load(std::memory_order_relaxed);
@@ -549,8 +566,27 @@ size_t Overrides::alike(uint64_t rule, std::string_view filed_under) const {
   return node == nullptr ? 0 : node->all.size();
 }
 
+// A change retires a node of a map and one of `rules`, or a table that has grown in place of
+// either; what is taken back after the first retires one more.
+constexpr size_t retired_by_change = 3;
+
 bool Overrides::set(const Override& one) {
   const std::lock_guard lock(mutex_);
+  reclaimer_.make_room(retired_by_change);
+  count_space(one.terms.space, 1);
+  bool is_set = false;
+  try {
+    is_set = put(one);
+  } catch (...) {
+    count_space(one.terms.space, -1);
+    throw;
+  }
+  if (!is_set) count_space(one.terms.space, -1);
+  reclaimer_.reclaim();
+  return is_set;
+}
+
+bool Overrides::put(const Override& one) {
   const Values actor = values_of(one.actor);
   const bool pattern = is_pattern(actor);
   bool replaces = false;
@@ -567,13 +603,18 @@ bool Overrides::set(const Override& one) {
     if (replaces) old_space = old->terms.space;
     map.put(hash, one.rule, std::string_view(key), one.terms, static_cast<uint32_t>(rank.literal),
             one.set);
-    if (pattern && !replaces) count_lengths(one.rule, key.size(), false, 1);
+    if (pattern && !replaces) {
+      try {
+        count_lengths(one.rule, key.size(), false, 1);
+      } catch (...) {
+        map.remove(hash, one.rule, key);
+        throw;
+      }
+    }
   }
-  count_space(one.terms.space, 1);
   count_space(old_space, -1);
   if (!replaces) count(one.rule, pattern ? pattern_flag : exact_flag, 1);
   changes_.fetch_add(1, std::memory_order_acq_rel);
-  reclaimer_.reclaim();
   return true;
 }
 
@@ -624,12 +665,20 @@ bool Overrides::set_listed(const Override& one, bool& replaces, const request::S
   all.insert(place, std::move(its));
   const bool is_first = old == nullptr;
   tables_->lists.put(hash, one.rule, begin, std::move(all));
-  if (is_first) count_lengths(one.rule, begin.size(), true, 1);
+  if (is_first) {
+    try {
+      count_lengths(one.rule, begin.size(), true, 1);
+    } catch (...) {
+      tables_->lists.remove(hash, one.rule, begin);
+      throw;
+    }
+  }
   return true;
 }
 
 bool Overrides::remove(uint64_t rule, std::span<const std::string> names) {
   const std::lock_guard lock(mutex_);
+  reclaimer_.make_room(retired_by_change);
   const Values actor = values_of(names);
   const bool pattern = is_pattern(actor);
   const request::Space* space = nullptr;
@@ -642,8 +691,8 @@ bool Overrides::remove(uint64_t rule, std::span<const std::string> names) {
     const TermsNode* const old = map.find(hash, rule, key);
     if (old == nullptr) return false;
     space = old->terms.space;
-    map.remove(hash, rule, key);
     if (pattern) count_lengths(rule, key.size(), false, -1);
+    map.remove(hash, rule, key);
   }
   count_space(space, -1);
   count(rule, pattern ? pattern_flag : exact_flag, -1);
@@ -663,8 +712,8 @@ bool Overrides::remove_listed(uint64_t rule, const std::string& text, const std:
     tables_->lists.put(hash, rule, begin, std::move(all));
     return true;
   }
-  tables_->lists.remove(hash, rule, begin);
   count_lengths(rule, begin.size(), true, -1);
+  tables_->lists.remove(hash, rule, begin);
   return true;
 }
 
@@ -679,7 +728,12 @@ void Overrides::count_lengths(uint64_t rule, size_t length, bool listed, int cha
     in_lists |= counts.listed[i] > 0 ? uint32_t{1} << i : 0;
   }
   if ((single | in_lists) != 0) {
-    tables_->rules.put(hash_of(rule, {}), rule, std::string(), single, in_lists);
+    try {
+      tables_->rules.put(hash_of(rule, {}), rule, std::string(), single, in_lists);
+    } catch (...) {
+      its -= static_cast<uint32_t>(change);
+      throw;
+    }
     return;
   }
   tables_->rules.remove(hash_of(rule, {}), rule, {});

@@ -81,7 +81,8 @@ class Overrides {
   Overrides& operator=(const Overrides&) = delete;
 
   // Changes; one thread at a time. `set` replaces the override of the same rule and actor. False:
-  // too many patterns of the rule are filed under the same text.
+  // too many patterns of the rule are filed under the same text. Where memory runs out they throw
+  // std::bad_alloc, and nothing has changed.
   bool set(const Override& one);
   bool remove(uint64_t rule, std::span<const std::string> actor);
   // The text under which a pattern is filed together with others, and how many patterns of its rule
@@ -146,6 +147,7 @@ class Overrides {
                Override::Terms& terms, MatchSteps& steps) const;
   void prefetch(uint64_t rule, std::string_view key, bool nodes) const;
   // `old`: the space of the terms that were replaced.
+  bool put(const Override& one);
   bool set_listed(const Override& one, bool& replaces, const request::Space*& old);
   bool remove_listed(uint64_t rule, const std::string& text, const std::string& begin,
                      const request::Space*& old);

@@ -1,6 +1,7 @@
 #include "store/changes.h"
 
 #include <algorithm>
+#include <new>
 
 #include "base/check.h"
 
@@ -13,6 +14,16 @@ void Changes::remove(size_t stripe, Ref entry) {
   SLUICE_CHECK(at != list.rend());
   *at = list.back();
   list.pop_back();
+}
+
+bool Changes::grow(size_t stripe, size_t count) noexcept {
+  auto& list = lists_[stripe];
+  try {
+    list.reserve(std::max(2 * list.capacity(), list.size() + count));
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  return true;
 }
 
 void Changes::raise_last(uint64_t to) {

@@ -18,7 +18,13 @@ namespace sluice::store {
 // change that it misses was made under that lock later, by a writer that has seen n + 1 open.
 class Changes {
  public:
-  // Adds an entry that is not on the list. With the lock of the stripe.
+  // Makes room for that many entries, as `add` must not fail: what it notes is written already.
+  // False: there is no memory. With the lock of the stripe.
+  bool make_room(size_t stripe, size_t count) noexcept {
+    const auto& list = lists_[stripe];
+    return list.capacity() - list.size() >= count || grow(stripe, count);
+  }
+  // Adds an entry that is not on the list, for which there is room. With the lock of the stripe.
   void add(size_t stripe, Ref entry) {
     auto& list = lists_[stripe];
     if (list.empty()) announce(stripe);
@@ -62,6 +68,7 @@ class Changes {
   std::vector<Ref>& list(size_t stripe) { return lists_[stripe]; }
 
  private:
+  bool grow(size_t stripe, size_t count) noexcept;
   void raise_last(uint64_t to);
 
   alignas(64) std::atomic<uint64_t> open_{1};

@@ -22,6 +22,7 @@ void CompletionQueue::drain(std::vector<Settled>& settled) {
   const size_t first = settled.size();
   {
     const std::lock_guard lock(mutex_);
+    settled.reserve(first + settled_.size());  // or none is taken
     std::move(settled_.begin(), settled_.end(), std::back_inserter(settled));
     settled_.clear();
   }
@@ -59,7 +60,26 @@ void CompletionQueue::settle(Settled settled) {
 }
 
 void CompletionQueue::park(const std::shared_ptr<Waiter>& waiter) {
+  make_room(parked_.size() + 1);
+  Due place;
+  place.emplace(std::pair(Waiter::no_time, waiter->arrival), nullptr);
   SLUICE_CHECK(parked_.emplace(key(waiter->ticket), waiter).second);
+  waiter->due_place = place.extract(place.begin());
+}
+
+void CompletionQueue::make_room() {
+  make_room(parked_.size());
+}
+
+// Each of those that are parked may be settled once, and named once until it is asked again.
+void CompletionQueue::make_room(size_t parked) {
+  const auto reserve = [parked](auto& list) {
+    const size_t wanted = list.size() + parked;
+    if (list.capacity() < wanted) list.reserve(std::max(2 * list.capacity(), wanted));
+  };
+  const std::lock_guard lock(mutex_);
+  reserve(settled_);
+  reserve(waiters_);
 }
 
 std::shared_ptr<Waiter> CompletionQueue::find_parked(request::Ticket ticket) const {
@@ -84,7 +104,10 @@ void CompletionQueue::wake_at(base::Time now, base::Duration wait,
   remove(*waiter);
   set_us_ = std::max(set_us_, now.us);
   waiter->due_us = wait.us < INT64_MAX - now.us ? now.us + wait.us : INT64_MAX;
-  const auto place = due_.emplace(std::pair(waiter->due_us, waiter->arrival), waiter).first;
+  if (waiter->due_us == Waiter::no_time) return;
+  waiter->due_place.key().first = waiter->due_us;
+  waiter->due_place.mapped() = waiter;
+  const auto place = due_.insert(std::move(waiter->due_place)).position;
   if (place == due_.begin()) wake_once();
 }
 
@@ -95,22 +118,29 @@ void CompletionQueue::forget(Waiter& waiter) {
 
 void CompletionQueue::remove(Waiter& waiter) {
   if (waiter.due_us == Waiter::no_time) return;
-  due_.erase({waiter.due_us, waiter.arrival});
-  waiter.due_us = Waiter::no_time;
+  take(due_.find({waiter.due_us, waiter.arrival}));
 }
 
-void CompletionQueue::take_due(base::Time now, std::vector<std::shared_ptr<Waiter>>& waiters) {
+// Takes a waiter out, which keeps its place for the next time.
+std::shared_ptr<Waiter> CompletionQueue::take(Due::iterator at) {
+  Due::node_type place = due_.extract(at);
+  std::shared_ptr<Waiter> waiter = std::move(place.mapped());
+  waiter->due_us = Waiter::no_time;
+  waiter->due_place = std::move(place);
+  return waiter;
+}
+
+std::shared_ptr<Waiter> CompletionQueue::take_due(base::Time now) {
   const std::lock_guard lock(mutex_);
   woken_ = true;
   // Times are also set between two of these calls, and by other threads, a little later than now.
   const bool all = now.us < std::exchange(now_us_, now.us) || now.us + set_later_max_us < set_us_;
   if (all) set_us_ = now.us;
-  while (!due_.empty() && (all || due_.begin()->first.first <= now.us)) {
-    const auto first = due_.begin();
-    first->second->due_us = Waiter::no_time;
-    waiters.push_back(std::move(first->second));
-    due_.erase(first);
-  }
+  std::shared_ptr<Waiter> first;
+  for (std::shared_ptr<Waiter>* end = &first;
+       !due_.empty() && (all || due_.begin()->first.first <= now.us); end = &(*end)->next_due)
+    *end = take(due_.begin());
+  return first;
 }
 
 std::optional<base::Time> CompletionQueue::rest() {

@@ -80,8 +80,15 @@ class CompletionQueue {
   // From here on: for the table in memory, which parks groups here and looks for those that are
   // due.
 
-  // Keeps a waiter under its ticket, which must be a new one. Owner's thread, as are the next two.
+  // By time, then by arrival; each waiter at most once.
+  using Due = std::map<std::pair<int64_t, uint64_t>, std::shared_ptr<Waiter>>;
+
+  // Keeps a waiter under its ticket, which must be a new one, and makes room for all that may
+  // become of it, so that nothing below fails. Throws std::bad_alloc: it is not kept. Owner's
+  // thread, as are the next three.
   void park(const std::shared_ptr<Waiter>& waiter);
+  // Makes room for what becomes of a parked waiter that is named once more. Throws std::bad_alloc.
+  void make_room();
   // The waiter of that ticket, also if its answer was not drained; null: there is none.
   std::shared_ptr<Waiter> find_parked(request::Ticket ticket) const;
   void unpark(request::Ticket ticket);
@@ -91,19 +98,18 @@ class CompletionQueue {
   // time of an earlier call.
   void wake_at(base::Time now, base::Duration wait, const std::shared_ptr<Waiter>& waiter);
   void forget(Waiter& waiter);
-  // Takes the waiters that are due at `now`. If the clock has gone back it takes all that have a
-  // time, as those times may be too late now. Until `rest` the owner counts as awake, and is not
-  // woken. Owner's thread.
-  void take_due(base::Time now, std::vector<std::shared_ptr<Waiter>>& waiters);
+  // Takes the waiters that are due at `now`, and returns the first; each names the next
+  // (Waiter::next_due). If the clock has gone back it takes all that have a time, as those times
+  // may be too late now. Until `rest` the owner counts as awake, and is not woken. Owner's thread.
+  std::shared_ptr<Waiter> take_due(base::Time now);
   // From here on the owner is woken again. Returns the next time that is due, if any. Owner's
   // thread.
   std::optional<base::Time> rest();
 
  private:
-  // By time, then by arrival; each waiter at most once.
-  using Due = std::map<std::pair<int64_t, uint64_t>, std::shared_ptr<Waiter>>;
-
+  void make_room(size_t parked);
   void remove(Waiter& waiter);
+  std::shared_ptr<Waiter> take(Due::iterator at);
   void wake_once();
 
   static uint64_t key(request::Ticket t) { return uint64_t{t.generation} << 32 | t.slot; }

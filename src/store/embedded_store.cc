@@ -200,13 +200,15 @@ Applied EmbeddedStore::apply(const request::Batch& batch, base::Time now,
   }
 }
 
-// Makes room for `next`, if the counter needs more. Other counters are replaced only if they equal
-// a fresh one. `group`: the charges that are settled with this one, and `allowed`: whether they are
-// allowed. False: there is no memory.
+// Makes room for `next`, if the counter needs more, and to note that it has changed. Other counters
+// are replaced only if they equal a fresh one. `group`: the charges that are settled with this one,
+// and `allowed`: whether they are allowed. False: there is no memory.
 bool EmbeddedStore::make_place(PendingCharge& s, std::span<const PendingCharge> group, bool allowed,
                                base::Time now) {
   const Charge& charge = *s.charge;
   if (!charge.counted || request::only_looks(charge.verb) || s.passed_on) return true;
+  if (changes_ != nullptr && !changes_->make_room(stripe_of(charge.hash), group.size()))
+    return false;
   if (charge.all && allowed && s.queue == nullptr) return true;
   const bool keeps_fresh = charge.space->keep_fresh_for.us > 0;
   if (keeps_fresh && s.queue == nullptr && s.drops_fresh()) return true;
@@ -295,7 +297,8 @@ void EmbeddedStore::store(PendingCharge& s, bool allowed, base::Time now) {
   if (s.entry->keeps_fresh() && s.next.data()->units == 0)
     s.next.data()->fresh_at_us = now.us - base::seconds(1).us;
   SLUICE_CHECK(s.entry->cells() == s.cells);
-  write(s);
+  const bool written = write(s);
+  SLUICE_CHECK(written);  // make_place has made room
 }
 
 bool EmbeddedStore::settle_alone(request::Group& group, Charge& charge, std::span<Decision> all,
@@ -306,9 +309,8 @@ bool EmbeddedStore::settle_alone(request::Group& group, Charge& charge, std::spa
   if (!charge.counted) {
     group.allowed = s.evaluate(spaces_, now, 0, decisions);
     // It may wait even for a `deny`, as another policy may allow it.
-    if (!group.allowed && group.may_wait && completions != nullptr)
-      park(group, {&s, 1}, all, now, *completions, pin);
-    return true;
+    return group.allowed || !group.may_wait || completions == nullptr ||
+           park(group, {&s, 1}, all, now, *completions, pin);
   }
   Locked& locked = locked_of(charge);
   const std::lock_guard lock(locked.mutex);
@@ -319,19 +321,20 @@ bool EmbeddedStore::settle_alone(request::Group& group, Charge& charge, std::spa
     s.deny_all(spaces_, now, ahead, decisions, group.sparing);
   const bool in_place = s.entry != nullptr && s.entry->cells() == s.cells && s.entry->is_plain();
   if (in_place && charge.verb == Verb::take) [[likely]] {
-    write(s);
+    if (!write(s)) return false;
   } else if (in_place && charge.verb == Verb::charge) {
-    write(s);
+    if (!write(s)) return false;
   } else {
     if (!make_place(s, {&s, 1}, allowed, now)) return false;
     store(s, allowed, now);
   }
   group.allowed = allowed;
+  bool settled = true;
   if (!allowed && group.may_wait && completions != nullptr) [[unlikely]]
-    park(group, {&s, 1}, all, now, *completions, pin);
+    settled = park(group, {&s, 1}, all, now, *completions, pin);
   if (s.queue != nullptr && s.brings()) [[unlikely]]
     release_for(s, now);
-  return true;
+  return settled;
 }
 
 bool EmbeddedStore::settle_together(request::Group& group, const request::Batch& batch,
@@ -370,12 +373,12 @@ bool EmbeddedStore::settle_locked(request::Group& group, const request::Batch& b
   if (!make_places(settling, allowed, now)) return false;
   for (auto& s : settling) store(s, allowed, now);
   group.allowed = allowed;
-  if (!allowed && group.may_wait && completions != nullptr)
-    park(group, settling, batch.decisions, now, *completions, pin);
+  const bool settled = allowed || !group.may_wait || completions == nullptr ||
+                       park(group, settling, batch.decisions, now, *completions, pin);
   for (auto& s : settling) {
     if (s.queue != nullptr && s.brings()) release_for(s, now);
   }
-  return true;
+  return settled;
 }
 
 // Makes a place for every counter that needs one, before anything is taken.
@@ -620,14 +623,16 @@ void EmbeddedStore::keep_changes() {
   changes_ = std::make_unique<Changes>();
 }
 
-void EmbeddedStore::write_noted(PendingCharge& s) {
+bool EmbeddedStore::write_noted(PendingCharge& s) {
   // Most refusals change nothing.
   if (s.entry->limits_id() == s.charge->limits_id && s.entry->leaves_out() == (s.left_out > 0) &&
       holds(*s.entry, s.next.data()))
-    return;
+    return true;
+  if (!changes_->make_room(stripe_of(s.charge->hash), 1)) return false;
   if (s.entry->stored() && end_us(s) < end_us(*s.entry)) s.entry->set_outlived(true);
   s.write();
   note(stripe_of(s.charge->hash), *s.entry);
+  return true;
 }
 
 // The counter moves from its entry to `place`, which is to hold `next`: takes its flags along. The
@@ -903,7 +908,7 @@ size_t EmbeddedStore::purge_noted(base::Time now) {
     for (uint32_t chain = from; chain < std::min(from + sweep_chains_per_lock, stripe.chains());
          ++chain) {
       stripe.each(region_, chain, [&](Entry& entry) {
-        if (!sweep.drops(entry)) return;
+        if (!sweep.drops(entry) || !changes_->make_room(stripe.index(), 1)) return;
         erase_noted(stripe.index(), entry);
         ++gone;
       });
@@ -944,7 +949,7 @@ std::span<const Decision> decisions_of(const Charge& charge, std::span<const Dec
   return all.subspan(charge.decision_first, charge.limits.size());
 }
 
-std::vector<std::string> keys_of(std::span<PendingCharge> settling) {
+std::vector<std::string> keys_of(std::span<const PendingCharge> settling) {
   std::vector<std::string> keys;
   for (const PendingCharge& s : settling) keys.emplace_back(s.charge->key);
   return keys;
@@ -996,26 +1001,23 @@ void EmbeddedStore::bring_back(PendingCharge& s, std::span<const PendingCharge> 
   s.entry = own.entry;
 }
 
-void EmbeddedStore::park(request::Group& group, std::span<PendingCharge> settling,
-                         std::span<const Decision> all, base::Time now,
-                         CompletionQueue& completions, const Pin& pin) {
-  if (std::any_of(settling.begin(), settling.end(),
-                  [](const PendingCharge& s) { return s.charge->keeps_limits; }))
-    return;
-  if (waiting_.fetch_add(1, std::memory_order_relaxed) >= waiting_max_) {
-    waiting_.fetch_sub(1, std::memory_order_relaxed);
-    return;
-  }
-  if (group.arrival == 0) group.arrival = arrivals_.fetch_add(1, std::memory_order_relaxed) + 1;
-  group.parked = true;
+namespace {
+
+// What waits for a group, with room for all that may become of it.
+std::shared_ptr<Waiter> waiter_of(const request::Group& group, uint64_t arrival,
+                                  std::span<const PendingCharge> settling,
+                                  CompletionQueue& completions, const Pin& pin) {
   auto waiter =
-      std::make_shared<Waiter>(completions, group.ticket, group.arrival, pin, keys_of(settling));
+      std::make_shared<Waiter>(completions, group.ticket, arrival, pin, keys_of(settling));
   // In the order of the group, as its decisions are, and not in that of the locks.
   uint32_t first = UINT32_MAX;
   for (const PendingCharge& s : settling) first = std::min(first, s.charge->decision_first);
   size_t limits = 0;
   for (const PendingCharge& s : settling) limits += s.charge->limits.size();
   waiter->limits.reserve(limits);  // so that pointers to them stay valid
+  waiter->decisions.resize(limits);
+  waiter->charges.reserve(settling.size());
+  waiter->confirmed.reserve(settling.size());
   for (size_t i = 0; i < settling.size(); ++i) {
     Charge charge = *settling[i].charge;
     charge.key = waiter->keys[i];
@@ -1023,48 +1025,91 @@ void EmbeddedStore::park(request::Group& group, std::span<PendingCharge> settlin
     waiter->limits.insert(waiter->limits.end(), charge.limits.begin(), charge.limits.end());
     charge.limits = std::span(waiter->limits).subspan(first_limit);
     charge.decision_first -= first;
-    waiter->decisions += charge.limits.size();
     waiter->charges.push_back(charge);
   }
-  completions.park(waiter);
-  enqueue(waiter, settling, all, now);
+  return waiter;
 }
 
-// Adds the waiter to the queue of the counter with the longest wait, in the order of arrival; aside
-// if one of its charges is more than a limit ever allows.
+}  // namespace
+
+bool EmbeddedStore::park(request::Group& group, std::span<PendingCharge> settling,
+                         std::span<const Decision> all, base::Time now,
+                         CompletionQueue& completions, const Pin& pin) {
+  if (std::any_of(settling.begin(), settling.end(),
+                  [](const PendingCharge& s) { return s.charge->keeps_limits; }))
+    return true;
+  if (waiting_.fetch_add(1, std::memory_order_relaxed) >= waiting_max_) {
+    waiting_.fetch_sub(1, std::memory_order_relaxed);
+    return true;
+  }
+  const uint64_t arrival =
+      group.arrival != 0 ? group.arrival : arrivals_.fetch_add(1, std::memory_order_relaxed) + 1;
+  bool is_kept = false;
+  try {
+    const auto waiter = waiter_of(group, arrival, settling, completions, pin);
+    completions.park(waiter);
+    is_kept = true;
+    enqueue(waiter, settling, all, now);
+  } catch (const std::bad_alloc&) {
+    if (is_kept) completions.unpark(group.ticket);
+    waiting_.fetch_sub(1, std::memory_order_relaxed);
+    return false;
+  }
+  group.arrival = arrival;
+  group.parked = true;
+  return true;
+}
+
+// The queue of the charge's counter; a new one is empty. Throws std::bad_alloc: there is none.
+Queue& EmbeddedStore::queue_of(PendingCharge& s) {
+  if (s.queue != nullptr) return *s.queue;
+  Locked& locked = locked_of(*s.charge);
+  if (!locked.queues) locked.queues = std::make_unique<std::map<const Entry*, Queue>>();
+  s.queue = &(*locked.queues)[s.entry];
+  s.queue->entry = s.entry;
+  s.entry->set_waited_for(true);
+  return *s.queue;
+}
+
+// Moves the waiter to the queue of the counter with the longest wait, in the order of arrival;
+// aside if one of its charges is more than a limit ever allows. Throws std::bad_alloc: it is where
+// it was.
 void EmbeddedStore::enqueue(const std::shared_ptr<Waiter>& waiter,
                             std::span<PendingCharge> settling, std::span<const Decision> all,
                             base::Time now) {
   PendingCharge* at = nullptr;
   base::Duration wait{};
-  waiter->state = Waiter::State::aside;
   for (PendingCharge& s : settling) {
     const Hindrance h = hindrance(*s.charge, decisions_of(*s.charge, all));
     // Not even a fresh counter has enough units.
-    if (h.for_ever || (h.refused && !s.is_there())) return;
+    if (h.for_ever || (h.refused && !s.is_there())) return dequeue(*waiter);
     if (!h.refused || (at != nullptr && h.wait <= wait)) continue;
     at = &s;
     wait = h.wait;
   }
   SLUICE_CHECK(at != nullptr && at->entry != nullptr);
-  Locked& locked = locked_of(*at->charge);
-  if (at->queue == nullptr) {
-    if (!locked.queues) locked.queues = std::make_unique<std::map<const Entry*, Queue>>();
-    at->queue = &(*locked.queues)[at->entry];
-    at->queue->entry = at->entry;
-    at->entry->set_waited_for(true);
-  }
-  Queue& queue = *at->queue;
-  waiter->state = Waiter::State::queued;
-  waiter->queue = &queue;
+  Queue& queue = queue_of(*at);
+  const std::shared_ptr<Waiter> head = queue.waiters.empty() ? nullptr : queue.waiters.first();
+  size_t charge_at = 0;
   for (size_t i = 0; i < waiter->charges.size(); ++i) {
     const Charge& charge = waiter->charges[i];
-    if (charge.space == at->charge->space && charge.key == at->charge->key) waiter->at = i;
+    if (charge.space == at->charge->space && charge.key == at->charge->key) charge_at = i;
   }
-  const std::shared_ptr<Waiter> head = queue.waiters.empty() ? nullptr : queue.waiters.first();
-  SLUICE_CHECK(queue.waiters.insert(waiter->arrival, waiter->cost(), waiter));
+  if (waiter->queue != &queue) {
+    try {
+      SLUICE_CHECK(queue.waiters.insert(waiter->arrival, waiter->charges[charge_at].cost, waiter));
+    } catch (const std::bad_alloc&) {
+      close_if_empty(locked_of(*at->charge), queue);
+      at->queue = nullptr;
+      throw;
+    }
+    dequeue(*waiter);
+    waiter->state = Waiter::State::queued;
+    waiter->queue = &queue;
+    waiter->at = charge_at;
+  }
   if (queue.waiters.first() != waiter) return;
-  if (head != nullptr) head->completions.forget(*head);
+  if (head != nullptr && head != waiter) head->completions.forget(*head);
   if (wait != base::never) waiter->completions.wake_at(now, wait, waiter);
 }
 
@@ -1088,11 +1133,11 @@ void EmbeddedStore::close_if_empty(Locked& locked, Queue& queue) {
   locked.queues->erase(queue.entry);
 }
 
-void EmbeddedStore::answer(Waiter& waiter, std::vector<Decision> decisions, base::Time now) {
+void EmbeddedStore::answer(Waiter& waiter, base::Time now) {
   waiter.state = Waiter::State::done;
   waiting_.fetch_sub(1, std::memory_order_relaxed);
-  waiter.completions.deliver(waiter,
-                             {waiter.ticket, request::Error::none, now, std::move(decisions)});
+  waiter.completions.deliver(
+      waiter, {waiter.ticket, request::Error::none, now, std::move(waiter.decisions)});
 }
 
 void EmbeddedStore::release(Locked& locked, Queue& queue, base::Time now) {
@@ -1143,16 +1188,15 @@ bool EmbeddedStore::answer_alone(Waiter& waiter, Queue& queue, base::Time now, b
   s.charge = &waiter.charges.front();
   s.entry = queue.entry;
   s.queue = &queue;
-  std::vector<Decision> decisions(waiter.decisions);
-  const bool fits = s.evaluate(spaces_, now, 0, decisions.data());
+  const bool fits = s.evaluate(spaces_, now, 0, waiter.decisions.data());
   if (!fits) bring_back(s, {&s, 1}, now);
   if (fits && make_place(s, {&s, 1}, true, now)) {
     store(s, true, now);
     dequeue(waiter);
-    answer(waiter, std::move(decisions), now);
+    answer(waiter, now);
     return true;
   }
-  const Hindrance h = hindrance(*s.charge, decisions);
+  const Hindrance h = hindrance(*s.charge, waiter.decisions);
   for_ever = h.for_ever;
   // Without memory for a counter of another size it is looked at again soon.
   wait = h.refused ? h.wait : housekeeping_period;
@@ -1160,10 +1204,10 @@ bool EmbeddedStore::answer_alone(Waiter& waiter, Queue& queue, base::Time now, b
 }
 
 std::optional<base::Time> EmbeddedStore::advance(CompletionQueue& completions, base::Time now) {
-  std::vector<std::shared_ptr<Waiter>> due;
-  completions.take_due(now, due);
-  for (const auto& waiter : due) {
+  for (auto waiter = completions.take_due(now); waiter != nullptr;) {
     waiter->charges.size() == 1 ? retry_alone(*waiter, now) : retry_together(waiter, now);
+    const std::shared_ptr<Waiter> next = std::move(waiter->next_due);
+    waiter = next;
   }
   return completions.rest();
 }
@@ -1174,13 +1218,22 @@ void EmbeddedStore::retry_alone(Waiter& waiter, base::Time now) {
   if (waiter.state == Waiter::State::queued) release(locked, *waiter.queue, now);
 }
 
+// Without memory it is tried again soon.
 void EmbeddedStore::retry_together(const std::shared_ptr<Waiter>& waiter, base::Time now) {
+  try {
+    retry_locked(waiter, now);
+  } catch (const std::bad_alloc&) {
+    waiter->completions.wake_at(now, housekeeping_period, waiter);
+  }
+}
+
+void EmbeddedStore::retry_locked(const std::shared_ptr<Waiter>& waiter, base::Time now) {
   const LockedGroup group_lock(*this, waiter->charges);
   if (waiter->state != Waiter::State::queued) return;
   Queue& queue = *waiter->queue;
   Locked& locked = locked_of(waiter->charges[waiter->at]);
 
-  std::vector<Decision> decisions(waiter->decisions);
+  std::vector<Decision>& decisions = waiter->decisions;
   bool allowed = true;
   for (PendingCharge& s : group_lock.settling) {
     const Wide ahead = units_ahead(s, waiter->arrival);
@@ -1191,13 +1244,12 @@ void EmbeddedStore::retry_together(const std::shared_ptr<Waiter>& waiter, base::
   if (allowed && make_places(group_lock.settling, true, now)) {
     for (PendingCharge& s : group_lock.settling) store(s, true, now);
     dequeue(*waiter);
-    answer(*waiter, std::move(decisions), now);
+    answer(*waiter, now);
   } else if (allowed) {
     return waiter->completions.wake_at(now, housekeeping_period, waiter);
   } else {
     for (const PendingCharge& s : group_lock.settling) notify_owner(*waiter, *s.charge, s.entry);
     // It may lack the units of another counter by now.
-    dequeue(*waiter);
     enqueue(waiter, group_lock.settling, decisions, now);
     if (waiter->queue == &queue) return;
   }
@@ -1215,6 +1267,7 @@ bool EmbeddedStore::settle_again(request::Group& group, const request::Batch& ba
     const LockedGroup group_lock(*this, charges);
     return settle_locked(group, batch, group_lock.settling, now, completions, pin);
   }
+  completions->make_room();
   const LockedGroup group_lock(*this, charges, waiter->charges);
   if (waiter->state == Waiter::State::done) {
     group.answered = true;

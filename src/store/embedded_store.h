@@ -194,8 +194,9 @@ class EmbeddedStore final : public Store, public Catalog {
                           std::string_view key, size_t cells, const Sweep& sweep);
   void move_in(PendingCharge& s);
   void store(PendingCharge& s, bool allowed, base::Time now);
-  void write(PendingCharge& s);
-  void write_noted(PendingCharge& s);
+  // False: there is no memory to note the change, and nothing is written.
+  [[nodiscard]] bool write(PendingCharge& s);
+  [[nodiscard]] bool write_noted(PendingCharge& s);
   void note(size_t stripe, Entry& entry);
   void move_note(const PendingCharge& s, Entry& place);
   void erase_noted(size_t stripe, Entry& entry);
@@ -206,17 +207,20 @@ class EmbeddedStore final : public Store, public Catalog {
   bool settle_locked(request::Group& group, const request::Batch& batch,
                      std::span<PendingCharge> settling, base::Time now,
                      CompletionQueue* completions, const Pin& pin);
-  void park(request::Group& group, std::span<PendingCharge> settling,
+  // False: there is no memory, and the group is not parked.
+  bool park(request::Group& group, std::span<PendingCharge> settling,
             std::span<const limit::Decision> all, base::Time now, CompletionQueue& completions,
             const Pin& pin);
+  Queue& queue_of(PendingCharge& s);
   void enqueue(const std::shared_ptr<Waiter>& waiter, std::span<PendingCharge> settling,
                std::span<const limit::Decision> all, base::Time now);
   void dequeue(Waiter& waiter);
   // The units that earlier waiters claim before a group of that arrival; 0: a new group.
   static limit::Wide units_ahead(const PendingCharge& s, uint64_t arrival);
   void retry_together(const std::shared_ptr<Waiter>& waiter, base::Time now);
+  void retry_locked(const std::shared_ptr<Waiter>& waiter, base::Time now);
   Queue* leave(Waiter& waiter);
-  void answer(Waiter& waiter, std::vector<limit::Decision> decisions, base::Time now);
+  void answer(Waiter& waiter, base::Time now);
 
   // With the lock of the stripe: answers the waiters at the front of the queue that have enough
   // units now, and sets when the next one is looked at.
@@ -257,11 +261,11 @@ inline uint64_t log_counters_for(const EmbeddedStore& table) {
 }
 
 // Forced inline for the same reason as PendingCharge::evaluate.
-[[gnu::always_inline]] inline void EmbeddedStore::write(PendingCharge& s) {
-  if (changes_ == nullptr) [[likely]]
-    s.write();
-  else
-    write_noted(s);
+[[gnu::always_inline]] inline bool EmbeddedStore::write(PendingCharge& s) {
+  if (changes_ != nullptr) [[unlikely]]
+    return write_noted(s);
+  s.write();
+  return true;
 }
 
 inline void EmbeddedStore::find(PendingCharge& s) {

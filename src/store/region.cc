@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <new>
+#include <utility>
 
 #include "base/bounds.h"
 #include "base/check.h"
@@ -31,11 +32,7 @@ Region::~Region() {
 Ref Region::take_chunk() {
   if (!charge(chunk_bytes)) return 0;
   const std::lock_guard lock(mutex_);
-  if (!free_.empty()) {
-    const Ref chunk = free_.back();
-    free_.pop_back();
-    return chunk;
-  }
+  if (free_ != 0) return std::exchange(free_, *static_cast<const Ref*>(at(free_)));
   if (fresh_ + chunk_bytes > bytes_max_) {
     release(chunk_bytes);
     return 0;
@@ -47,7 +44,7 @@ Ref Region::take_chunk() {
 
 void Region::give_back_chunk(Ref chunk) {
   const std::lock_guard lock(mutex_);
-  free_.push_back(chunk);
+  new (at(chunk)) Ref(std::exchange(free_, chunk));
   release(chunk_bytes);
 }
 

@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
-#include <vector>
 
 namespace sluice::store {
 
@@ -59,7 +58,7 @@ class Region {
   std::byte* base_;
   std::atomic<size_t> used_{0};
   std::mutex mutex_;            // of the two below
-  std::vector<Ref> free_;       // chunks given back
+  Ref free_ = 0;                // chunks given back, each of which begins with the next; 0: none
   size_t fresh_ = chunk_bytes;  // first byte never handed out; the first chunk stays unused, so
                                 // that 0 is not a place
 };

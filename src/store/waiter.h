@@ -49,7 +49,9 @@ struct Waiter {
   // batch.
   std::vector<limit::Limit> limits;
   std::vector<request::Charge> charges;  // of `keys`, `limits`; decision_first counts from 0
-  size_t decisions = 0;                  // of all charges together
+  // Room for those of all charges together, in which it is tried; once it is answered, its answer.
+  // Guarded as the next.
+  std::vector<limit::Decision> decisions;
   // Guarded by the locks of all its charges' stripes, held together.
   State state = State::aside;
   Queue* queue = nullptr;
@@ -59,8 +61,10 @@ struct Waiter {
   std::vector<uint32_t> confirmed;
   bool named = false;  // its completion queue has named it (CompletionQueue::resume_waiter), and it
                        // was not asked again since
-  // The completion queue's: when it must be looked at.
+  // The completion queue's: when it must be looked at, and its place there while it need not be.
   int64_t due_us = no_time;
+  CompletionQueue::Due::node_type due_place;
+  std::shared_ptr<Waiter> next_due;  // of those that were taken together; the owner's thread
 };
 
 // The groups that wait for one counter; the first one is served first.

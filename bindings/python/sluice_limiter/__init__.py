@@ -4,11 +4,15 @@ The library is the file that SLUICE_LIMITER_LIBRARY names, or the one beside thi
 system finds libraries; name libsluice-durable there to keep counters in a directory. Times are whole
 microseconds since the Unix epoch; without one the limiter's clock is read. Any number of threads may use a Limiter.
 Callbacks of waits are called by the thread that calls run_due(), and may call everything.
+
+Keys and the texts of descriptors are str, as UTF-8, or bytes, and may have any byte; a zero byte in another text is a ValueError.
+An integer that the library has no room for is an OverflowError.
 """
 
 from __future__ import annotations
 
 import ctypes
+import operator
 import os
 import threading
 import weakref
@@ -54,10 +58,26 @@ class _Charge(ctypes.Structure):
 _WaitCallback = CFUNCTYPE(None, c_void_p, c_uint64, POINTER(_Decision))
 
 
-def _load() -> ctypes.CDLL:
+_INSTALLED = "libsluice-limiter.so.0.2"
+
+
+def _open_library() -> ctypes.CDLL:
+    named = os.environ.get("SLUICE_LIMITER_LIBRARY")
     beside = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libsluice-limiter.so")
-    installed = beside if os.path.exists(beside) else "libsluice-limiter.so.0.2"
-    library = ctypes.CDLL(os.environ.get("SLUICE_LIMITER_LIBRARY", installed))
+    name = named or (beside if os.path.exists(beside) else _INSTALLED)
+    try:
+        return ctypes.CDLL(name)
+    except OSError as error:
+        places = (f"SLUICE_LIMITER_LIBRARY={named}" if named
+                  else f"{beside}; {_INSTALLED} where the system looks for libraries (LD_LIBRARY_PATH, ldconfig)")
+        raise ImportError(
+            f"sluice_limiter needs the library libsluice-limiter, which cannot be loaded ({error}). Looked for: {places}. Install the "
+            "wheel of a release, which has it inside (`pip install sluice_limiter-*.whl`), or the library (`make install` in a checkout "
+            "of sluice, then `ldconfig`), or let SLUICE_LIMITER_LIBRARY name its file.", name="sluice_limiter", path=name) from error
+
+
+def _load() -> ctypes.CDLL:
+    library = _open_library()
     error, decision = POINTER(_Error), POINTER(_Decision)
     key = [c_void_p, c_void_p, c_char_p, c_size_t]
     entries = [c_void_p, POINTER(_Entry), c_size_t]
@@ -102,7 +122,12 @@ def _load() -> ctypes.CDLL:
     for name, (result, arguments) in functions.items():
         if name.startswith("sluice_durable_") and not hasattr(library, name):
             continue  # libsluice-limiter
-        function = getattr(library, name)
+        try:
+            function = getattr(library, name)
+        except AttributeError as error:
+            raise ImportError(f"{library._name} is not the library that this version of sluice_limiter needs: it has no {name}. "
+                              f"Install {_INSTALLED}, or let SLUICE_LIMITER_LIBRARY name it.",
+                              name="sluice_limiter", path=library._name) from error
         function.restype, function.argtypes = result, arguments
     return library
 
@@ -155,13 +180,44 @@ def _outcome(its: _Decision) -> Decision:
                     its.reset_after_us, bool(its.over))
 
 
+def _int(what: str, value: int, least: int = -2**63, most: int = 2**63 - 1) -> int:
+    """`value`, which ctypes would cut to its low bits without a word."""
+    number = operator.index(value)
+    if not least <= number <= most:
+        raise OverflowError(f"{what} must be {least} to {most}, not {number}")
+    return number
+
+
 def _limits(limits: Sequence[Limit]) -> ctypes.Array[_Limit]:
     return (_Limit * len(limits))(*(
-        _Limit(one.quota, one.window_us, one.burst, ALGORITHMS.index(one.algorithm), 0) for one in limits))
+        _Limit(_int("quota", one.quota), _int("window_us", one.window_us), _int("burst", one.burst), _algorithm(one.algorithm), 0)
+        for one in limits))
+
+
+def _algorithm(name: str) -> int:
+    if name not in ALGORITHMS:
+        raise ValueError(f"algorithm must be one of {', '.join(ALGORITHMS)}, not {name!r}")
+    return ALGORITHMS.index(name)
 
 
 def _bytes(text: str | bytes) -> bytes:
     return text.encode() if isinstance(text, str) else text
+
+
+def _path(what: str, path: str | bytes | os.PathLike[str]) -> bytes:
+    return _c_text(what, os.fsencode(path))
+
+
+def _c_text(what: str, text: str | bytes) -> bytes:
+    """A text that ends with a zero byte for the library, which would take one inside it for its end."""
+    whole = _bytes(text)
+    if b"\0" in whole:
+        raise ValueError(f"{what} must not have a zero byte: {text!r}")
+    return whole
+
+
+def _actor(values: Sequence[str | bytes]) -> ctypes.Array[c_char_p]:
+    return (c_char_p * len(values))(*(_c_text("actor", value) for value in values))
 
 
 class Handle:
@@ -175,28 +231,35 @@ class Handle:
 
     def _ask(self, name: str, key: str | bytes, *numbers: int, now: int | None) -> Decision:
         its, text = _Decision(), _bytes(key)
-        at = self._limiter.now() if now is None else now
         function = getattr(_library, name)
-        return _told(function(self._limiter._pointer, self._pointer, text, len(text), *numbers, at, ctypes.byref(its)), its)
+        return _told(function(self._limiter._pointer, self._pointer, text, len(text), *numbers, self._limiter._at(now),
+                              ctypes.byref(its)), its)
 
     def take(self, key: str | bytes, cost: int = 1, now: int | None = None) -> Decision:
-        return self._ask("sluice_take", key, cost, now=now)
+        return self._ask("sluice_take", key, _int("cost", cost), now=now)
 
     def charge(self, key: str | bytes, cost: int = 1, now: int | None = None) -> Decision:
         """Counts units that were used already, whatever is left; never refused. `over`: a limit is in debt."""
-        return self._ask("sluice_charge_key", key, cost, now=now)
+        return self._ask("sluice_charge_key", key, _int("cost", cost), now=now)
 
     def would_take(self, key: str | bytes, cost: int = 1, now: int | None = None) -> Decision:
-        return self._ask("sluice_would_take", key, cost, now=now)
+        return self._ask("sluice_would_take", key, _int("cost", cost), now=now)
 
     def put(self, key: str | bytes, units: int = 1, now: int | None = None) -> Decision:
-        return self._ask("sluice_put", key, units, now=now)
+        return self._ask("sluice_put", key, _int("units", units), now=now)
 
     def peek(self, key: str | bytes, now: int | None = None) -> Decision:
         return self._ask("sluice_peek", key, now=now)
 
     def reset(self, key: str | bytes, now: int | None = None) -> Decision:
         return self._ask("sluice_reset", key, now=now)
+
+
+def _report(error: BaseException) -> None:
+    """To sys.unraisablehook, where ctypes brings what a function raises that it calls."""
+    def callback_of_a_wait() -> None:
+        raise error
+    CFUNCTYPE(None)(callback_of_a_wait)()
 
 
 def _answered(limiter: weakref.ref[Limiter]) -> Callable[..., None]:
@@ -211,13 +274,15 @@ class Limiter:
     """A limiter, with the rules of a text or of a file, or with limits in code alone.
 
     With a `directory` (and libsluice-durable) its counters are kept there: commit() returns when all that was decided before is
-    kept. `commit_every_us`: a thread commits as often as well; 0: none. `sync`: a commit survives a power failure.
+    kept. `commit_every_us`: a thread commits as often as well; 0: none. `sync`: a commit survives a power failure. `with` closes it.
     """
+
+    _pointer: int | None = None
+    _durable: int | None = None
 
     def __init__(self, policy: str | None = None, path: str | None = None, *, directory: str | None = None, sync: bool = False,
                  commit_every_us: int = 0) -> None:
         error = _Error()
-        self._pointer = self._durable = None
         # What ended each wait that has no answer, and the one function of the library's that it is called through.
         self._waiting: dict[int, Callable[[Decision | Error], object]] = {}
         self._answers: deque[tuple[int, Decision | Error]] = deque()  # any thread appends, without the lock
@@ -227,29 +292,46 @@ class Limiter:
             self._open(directory, sync, commit_every_us)
             if policy is not None:
                 self.reload(policy)
-            elif path is not None and _library.sluice_reload_file(self._pointer, _bytes(path), self.now(), ctypes.byref(error)) != 0:
+            elif path is not None and _library.sluice_reload_file(self._pointer, _path("path", path), self.now(), ctypes.byref(error)) != 0:
                 _raise(error)
         elif policy is not None:
             text = _bytes(policy)
             self._pointer = _library.sluice_create_from_text(text, len(text), b"policy", None, ctypes.byref(error))
         elif path is not None:
-            self._pointer = _library.sluice_create_from_file(_bytes(path), None, ctypes.byref(error))
+            self._pointer = _library.sluice_create_from_file(_path("path", path), None, ctypes.byref(error))
         else:
             self._pointer = _library.sluice_create(None, ctypes.byref(error))
         if not self._pointer:
             _raise(error)
 
+    def __enter__(self) -> Limiter:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
     def __del__(self) -> None:
-        if self._durable is not None:
-            _library.sluice_durable_close(self._durable)
-        else:
-            _library.sluice_destroy(self._pointer)
+        self.close()
+
+    def close(self) -> None:
+        """Ends it: every later call is the Error `invalid_argument`. What is not in the directory yet is committed; the Error says why
+        some of it could not be, and is lost. No thread may be in a call of it."""
+        pointer, durable = self._pointer, self._durable
+        try:
+            self.commit()
+        finally:
+            self._pointer = self._durable = None
+            if durable is not None:
+                _library.sluice_durable_close(durable)
+            else:
+                _library.sluice_destroy(pointer)
 
     def _open(self, directory: str, sync: bool, commit_every_us: int) -> None:
         if not hasattr(_library, "sluice_durable_open"):
             raise RuntimeError("a directory needs libsluice-durable: set SLUICE_LIMITER_LIBRARY=libsluice-durable.so.0.2")
         error = _Error()
-        where = _DurableOptions(ctypes.sizeof(_DurableOptions), os.fsencode(directory), commit_every_us, None, None, int(sync), 0)
+        where = _DurableOptions(ctypes.sizeof(_DurableOptions), _path("directory", directory), _int("commit_every_us", commit_every_us),
+                                None, None, int(bool(sync)), 0)
         self._durable = _library.sluice_durable_open(ctypes.byref(where), None, ctypes.byref(error))
         if not self._durable:
             _raise(error)
@@ -268,29 +350,28 @@ class Limiter:
 
     def find(self, rule: str) -> Handle:
         error = _Error()
-        return self._handle(_library.sluice_find(self._pointer, _bytes(rule), ctypes.byref(error)), error)
+        return self._handle(_library.sluice_find(self._pointer, _c_text("rule", rule), ctypes.byref(error)), error)
 
     def limits(self, name: str, *limits: Limit) -> Handle:
         error = _Error()
-        pointer = _library.sluice_limits(self._pointer, _bytes(name), _limits(limits), len(limits), ctypes.byref(error))
+        pointer = _library.sluice_limits(self._pointer, _c_text("name", name), _limits(limits), len(limits), ctypes.byref(error))
         return self._handle(pointer, error)
 
     def _ask(self, name: str, descriptor: dict[str, str], *numbers: int, now: int | None) -> Decision:
         its = _Decision()
         pairs = [(_bytes(key), _bytes(value)) for key, value in descriptor.items()]
         entries = (_Entry * len(pairs))(*(_Entry(key, len(key), value, len(value)) for key, value in pairs))
-        at = self.now() if now is None else now
-        return _told(getattr(_library, name)(self._pointer, entries, len(pairs), *numbers, at, ctypes.byref(its)), its)
+        return _told(getattr(_library, name)(self._pointer, entries, len(pairs), *numbers, self._at(now), ctypes.byref(its)), its)
 
     def take(self, descriptor: dict[str, str], cost: int = 1, now: int | None = None) -> Decision:
-        return self._ask("sluice_take_matching", descriptor, cost, now=now)
+        return self._ask("sluice_take_matching", descriptor, _int("cost", cost), now=now)
 
     def charge(self, descriptor: dict[str, str], cost: int = 1, now: int | None = None) -> Decision:
         """Counts units that were used already, by every rule by which a take is charged; never refused."""
-        return self._ask("sluice_charge_matching", descriptor, cost, now=now)
+        return self._ask("sluice_charge_matching", descriptor, _int("cost", cost), now=now)
 
     def put(self, descriptor: dict[str, str], units: int = 1, now: int | None = None) -> Decision:
-        return self._ask("sluice_put_matching", descriptor, units, now=now)
+        return self._ask("sluice_put_matching", descriptor, _int("units", units), now=now)
 
     def peek(self, descriptor: dict[str, str], now: int | None = None) -> Decision:
         return self._ask("sluice_peek_matching", descriptor, now=now)
@@ -303,14 +384,12 @@ class Limiter:
     def take_all(self, charges: Iterable[tuple[Handle, str | bytes, int]], now: int | None = None) -> Decision:
         """Takes every charge, a handle with a key and a cost, or none of them."""
         its, (all_of_them, kept) = _Decision(), self._charges(charges)
-        at = self.now() if now is None else now
-        return _told(_library.sluice_take_all(self._pointer, all_of_them, len(kept), at, None, ctypes.byref(its)), its)
+        return _told(_library.sluice_take_all(self._pointer, all_of_them, len(kept), self._at(now), None, ctypes.byref(its)), its)
 
     def charge_all(self, charges: Iterable[tuple[Handle, str | bytes, int]], now: int | None = None) -> Decision:
         """Counts units that were used already: every charge, a handle with a key and a cost."""
         its, (all_of_them, kept) = _Decision(), self._charges(charges)
-        at = self.now() if now is None else now
-        return _told(_library.sluice_charge_all(self._pointer, all_of_them, len(kept), at, None, ctypes.byref(its)), its)
+        return _told(_library.sluice_charge_all(self._pointer, all_of_them, len(kept), self._at(now), None, ctypes.byref(its)), its)
 
     def wait(self, charges: Iterable[tuple[Handle, str | bytes, int]], deadline: int,
              callback: Callable[[Decision | Error], object], now: int | None = None) -> Decision | int:
@@ -319,7 +398,7 @@ class Limiter:
         Then `callback` is called once, in run_due(), with the decision, or with the Error `timed_out` or `unknown_rule`.
         """
         its, number, (all_of_them, kept) = _Decision(), c_uint64(), self._charges(charges)
-        at = self.now() if now is None else now
+        at, deadline = self._at(now), _int("deadline", deadline)
         with self._lock:  # run_due() looks the number up
             code = _library.sluice_wait(self._pointer, all_of_them, len(kept), deadline, self._callback, None, at, ctypes.byref(its),
                                         ctypes.byref(number))
@@ -330,7 +409,7 @@ class Limiter:
 
     def cancel(self, number: int, now: int | None = None) -> bool:
         """Ends a wait without its callback; false: it has its answer."""
-        ended = _library.sluice_cancel(self._pointer, number, self.now() if now is None else now) == 1
+        ended = _library.sluice_cancel(self._pointer, _int("number", number, 0, 2**64 - 1), self._at(now)) == 1
         if ended:
             with self._lock:
                 self._waiting.pop(number, None)
@@ -339,49 +418,63 @@ class Limiter:
     def run_due(self, now: int | None = None) -> int:
         """Calls the callbacks of waits that have ended. Returns when it has to be called again, or LATEST_TIME.
 
-        What a callback raises is raised here, when the others have been called.
+        What a callback raises is raised here, when the others have been called. If several raise, one is raised: the first, or one that
+        is no Exception; the others go to sys.unraisablehook, which prints them.
         """
         due = c_int64()
-        _library.sluice_run_due(self._pointer, self.now() if now is None else now, ctypes.byref(due))
-        with self._lock:
-            ended = []
-            while self._answers:
-                number, answer = self._answers.popleft()
-                ended.append((self._waiting.pop(number), answer))
-        raised = None
-        for callback, answer in ended:
+        _library.sluice_run_due(self._pointer, self._at(now), ctypes.byref(due))
+        raised: BaseException | None = None
+        # One at a time: what an interrupt leaves is for the next call.
+        while (ended := self._next_answer()) is not None:
+            callback, answer = ended
             try:
                 callback(answer)
-            except Exception as error:  # noqa: BLE001
-                raised = raised or error
+            except BaseException as error:  # noqa: BLE001
+                if raised is None:
+                    raised = error
+                    continue
+                # One that is no Exception, as KeyboardInterrupt, goes before those that are.
+                goes_first = isinstance(raised, Exception) and not isinstance(error, Exception)
+                raised, other = (error, raised) if goes_first else (raised, error)
+                _report(other)
         if raised is not None:
             raise raised
         return due.value
+
+    def _next_answer(self) -> tuple[Callable[[Decision | Error], object], Decision | Error] | None:
+        with self._lock:
+            if not self._answers:
+                return None
+            number, answer = self._answers.popleft()
+            return self._waiting.pop(number), answer
 
     def set_override(self, rule: str, actor: Sequence[str], *limits: Limit, until: int = LATEST_TIME,
                      now: int | None = None) -> None:
         """Puts limits in place of the rule's for an actor, with a value for each of its entries: a text, in which `*` is any text, a
         network as `cidr(10.0.0.0/8)`, a list as `[alice, bob]`, or `exact(TEXT)`."""
-        error, values = _Error(), (c_char_p * len(actor))(*map(_bytes, actor))
-        if _library.sluice_set_override(self._pointer, _bytes(rule), values, len(actor), _limits(limits), len(limits), until,
-                                        self.now() if now is None else now, ctypes.byref(error)) != 0:
+        error, values = _Error(), _actor(actor)
+        if _library.sluice_set_override(self._pointer, _c_text("rule", rule), values, len(values), _limits(limits), len(limits),
+                                        _int("until", until), self._at(now), ctypes.byref(error)) != 0:
             _raise(error)
 
     def remove_override(self, rule: str, actor: Sequence[str], now: int | None = None) -> None:
         """Takes an override away; the Error `not_found`: there is none."""
-        error, values = _Error(), (c_char_p * len(actor))(*map(_bytes, actor))
-        if _library.sluice_remove_override(self._pointer, _bytes(rule), values, len(actor), self.now() if now is None else now,
+        error, values = _Error(), _actor(actor)
+        if _library.sluice_remove_override(self._pointer, _c_text("rule", rule), values, len(values), self._at(now),
                                            ctypes.byref(error)) != 0:
             _raise(error)
 
     @staticmethod
     def _charges(charges: Iterable[tuple[Handle, str | bytes, int]]) -> tuple[ctypes.Array[_Charge], list[object]]:
         """The charges, and what must live as long as they are used."""
-        kept = [(by, _bytes(key), cost) for by, key, cost in charges]
+        kept = [(by, _bytes(key), _int("cost", cost)) for by, key, cost in charges]
         return (_Charge * len(kept))(*(_Charge(by._pointer, key, len(key), cost) for by, key, cost in kept)), kept
 
     def sweep(self, steps: int, now: int | None = None) -> None:
-        _library.sluice_sweep(self._pointer, steps, self.now() if now is None else now)
+        _library.sluice_sweep(self._pointer, _int("steps", steps, 0, 2**64 - 1), self._at(now))
 
     def now(self) -> int:
         return _library.sluice_now(self._pointer)
+
+    def _at(self, now: int | None) -> int:
+        return self.now() if now is None else _int("now", now)

@@ -109,7 +109,7 @@ def service(name: str, file: str, text: str) -> dict[tuple[str, str], Excepted]:
 
 
 # Of a release: by the command's first word, or by its section of docs/install.md, the part of deploy/smoke that tries it.
-PARTS = {"docker": "image", "podman": "image", "dpkg": "deb", "The image": "image", "The library for Python": "wheel"}
+PARTS = {"docker": "image", "podman": "image", "dpkg": "deb", "The image": "image", "The library for Python": "wheel", "In Python": "wheel"}
 
 
 def release(page: str) -> dict[tuple[str, str], Excepted]:
@@ -125,7 +125,7 @@ def exceptions() -> dict[tuple[str, str], Excepted]:
     measures = Excepted("measures for many minutes", Test("tools/run_tests.py", "`make bench` runs them"))
     installs = Excepted("installs under /usr/local", Test("tests/client/package.sh", "cmake --install"))
     systemd = Excepted("needs systemd; the test makes and passes the sockets as it does", Test("tests/e2e/restart_test.cc", "class HeldSocket"))
-    found = release("README.md") | release("docs/install.md") | {
+    found = release("README.md") | release("docs/install.md") | release("docs/limiter.md") | {
         ("docs/install.md", "make install"): installs,
         ("docs/install.md", "sluice check /etc/sluice/sluice.yaml"):
             Excepted("the file of the package", Test("deploy/smoke", "def deb(")),

@@ -48,6 +48,49 @@ taken = limiter.limits("c", Limit(2, 0, "fixed_bucket")).take("k")
 limiter.commit()
 print(taken.allowed, taken.remaining)
 """
+# A directory on a disk that is full for a while. Python ignores SIGXFSZ.
+PYTHON_ON_A_FULL_DISK = """
+import resource, sys
+from sluice_limiter import Error, Limit, Limiter
+def keys(first, last): return [str(i) + "x" * 100 for i in range(first, last)]
+def open_it():
+    limiter = Limiter(directory=sys.argv[1])
+    return limiter, limiter.limits("c", Limit(9, 0, "fixed_bucket"))
+def take(x, first, last): return all(x.take(key).allowed for key in keys(first, last))
+def fill(is_full): resource.setrlimit(resource.RLIMIT_FSIZE, (100_000 if is_full else before[0], before[1]))
+def refused(what):
+    try: what()
+    except Error as error: return error.name
+before = resource.getrlimit(resource.RLIMIT_FSIZE)
+limiter, x = open_it()
+fill(True)
+assert take(x, 0, 3000) and refused(limiter.commit) == "storage"
+assert take(x, 3000, 3500) and refused(limiter.commit) == "storage"
+fill(False)
+limiter.commit()  # all of it
+fill(True)
+limiter.close()  # nothing is left
+fill(False)
+with open_it()[0] as limiter:
+    x = limiter.limits("c", Limit(9, 0, "fixed_bucket"))
+    assert all(x.peek(key).remaining == 8 for key in keys(0, 3500))
+assert refused(lambda: x.take("a")) == refused(lambda: limiter.find("r")) == "invalid_argument"
+# What cannot be written is an error of close(), and told where nobody closes it.
+limiter, x = open_it()
+fill(True)
+assert take(x, 4000, 6000) and refused(limiter.close) == "storage"
+fill(False)
+limiter.close()
+limiter, x = open_it()
+assert x.peek(keys(4000, 4001)[0]).remaining == 9
+fill(True)
+assert take(x, 4000, 6000)
+sys.unraisablehook = lambda its: print("told", its.exc_value.name)
+del limiter, x
+fill(False)
+try: Limiter(directory=sys.argv[1] + "\\0b")
+except ValueError as error: print(error)
+"""
 STORAGE = "10"  # errc::storage
 
 
@@ -271,6 +314,13 @@ if len(sys.argv) == 2:
                                      timeout=SECONDS_MAX, check=False)
             self.assertEqual(refused.returncode, 1, refused.stderr)
             self.assertIn("Error: storage: ", refused.stderr)
+
+    def test_python_on_a_full_disk(self) -> None:
+        environment = {**self.environment, "PYTHONPATH": str(ROOT / "bindings/python"), "SLUICE_LIMITER_LIBRARY": str(self.library),
+                       "PYTHONDONTWRITEBYTECODE": "1"}
+        with tempfile.TemporaryDirectory(dir=self.folder) as folder:
+            told = run([sys.executable, "-c", PYTHON_ON_A_FULL_DISK, f"{folder}/kept"], env=environment)
+            self.assertEqual(told.splitlines(), ["told storage", f"directory must not have a zero byte: {f'{folder}/kept'.encode() + bytes(1) + b'b'!r}"])
 
     def test_python_needs_the_library_that_has_a_directory(self) -> None:
         library = self.library.with_name("libsluice-limiter.so")

@@ -105,6 +105,65 @@ for wrong in (lambda: limiter.remove_override("r", ["1"]), lambda: limiter.set_o
     try: wrong()
     except Error as error: print(error.name)
 """
+# Prints what is refused: the exception's name and its text.
+OUT_OF_RANGE = """
+from sluice_limiter import Error, Limit, Limiter
+limiter = Limiter("rules: [{ name: r, match: { ip: '*' }, actor: ip, limit: { quota: 2, window: 1m } }]")
+x = limiter.limits("x", Limit(2, 0, "fixed_bucket"))
+big = 2**64 + 1  # 1 in its low bits
+def none(answer): raise AssertionError(answer)
+for wrong in (lambda: x.take("k", big), lambda: x.charge("k", -big), lambda: x.would_take("k", big), lambda: x.put("k", big),
+              lambda: x.take("k", 1, now=big), lambda: x.peek("k", now=big), lambda: x.reset("k", now=big),
+              lambda: limiter.take({"ip": "1"}, big), lambda: limiter.charge({"ip": "1"}, big), lambda: limiter.put({"ip": "1"}, big),
+              lambda: limiter.peek({"ip": "1"}, now=big), lambda: limiter.take_all([(x, "k", big)]),
+              lambda: limiter.charge_all([(x, "k", 1)], now=big), lambda: limiter.wait([(x, "k", big)], 1, none),
+              lambda: limiter.wait([(x, "k", 1)], big, none), lambda: limiter.cancel(big), lambda: limiter.cancel(-1),
+              lambda: limiter.run_due(now=big), lambda: limiter.sweep(big), lambda: limiter.sweep(-1),
+              lambda: limiter.limits("y", Limit(big, 1)), lambda: limiter.limits("y", Limit(1, big)),
+              lambda: limiter.limits("y", Limit(1, 1, burst=big)), lambda: limiter.set_override("r", ["1"], Limit(1, 1), until=big),
+              lambda: limiter.remove_override("r", ["1"], now=big)):
+    try: wrong()
+    except OverflowError as error: print(error)
+assert x.peek("k").remaining == 2 and limiter.take({"ip": "1"}, 2**63 - 1).allowed is False
+try: limiter.limits("y", Limit(1, 1, "token"))
+except ValueError as error: print(error)
+"""
+ZERO_BYTES = """
+from sluice_limiter import Error, Limit, Limiter
+limiter = Limiter("rules: [{ name: r, match: { ip: '*' }, actor: ip, limit: { quota: 2, window: 1m } }]")
+two = Limit(2, 0, "fixed_bucket")
+for wrong in (lambda: limiter.limits("a\\0b", two), lambda: limiter.limits(b"a\\0b", two), lambda: limiter.find("r\\0b"),
+              lambda: limiter.set_override("r\\0b", ["1"], Limit(1, 1)), lambda: limiter.set_override("r", ["1\\0b"], Limit(1, 1)),
+              lambda: limiter.remove_override("r", [b"1\\0b"]), lambda: limiter.remove_override("r\\0b", ["1"]),
+              lambda: Limiter(path="/dev/null\\0b"), lambda: Limiter(directory="/dev/null\\0b")):
+    try: wrong()
+    except ValueError as error: print(error)
+    except RuntimeError as error: print("directory")  # this library has none
+# Keys and descriptors may have one, and are kept as they are.
+x = limiter.limits("x", two)
+assert x.take("a\\0b", 2).allowed and x.peek("a").remaining == 2 and x.peek(b"a\\0b").remaining == 0
+assert limiter.take({"ip": "1\\0a"}, 2).allowed and limiter.take({"ip": "1"}, 2).allowed and not limiter.take({"ip": "1\\0a"}).allowed
+"""
+RAISED = """
+import sys
+from sluice_limiter import Limit, Limiter
+limiter, told, ignored = Limiter(), [], []
+x = limiter.limits("x", Limit(1, 0, "fixed_bucket"))
+x.take("k")
+sys.unraisablehook = lambda its: ignored.append(f"{its.exc_type.__name__} {its.exc_value}")
+def first(answer): raise KeyError("first")
+def second(answer): raise ValueError("second")
+def interrupted(answer): raise KeyboardInterrupt("an interrupt")
+def end(*callbacks):
+    for callback in callbacks: limiter.wait([(x, "k", 1)], 10, callback, now=1)
+    try: limiter.run_due(now=10)
+    except BaseException as error: print("raised", repr(error), "others", ignored, "called", len(told))
+    told.clear(), ignored.clear()
+end(first, told.append)
+end(first, told.append, second, told.append, second, told.append)
+end(first, told.append, interrupted, told.append, second)
+end(interrupted, told.append, first)
+"""
 UNLOADED = """
 import _ctypes, ctypes, sys
 for _ in range(3):
@@ -192,6 +251,19 @@ class Library(unittest.TestCase):
         run([sys.executable, "-c", block], env={**os.environ, "PYTHONPATH": str(ROOT / "bindings/python"),
                                                 "PYTHONDONTWRITEBYTECODE": "1", "SLUICE_LIMITER_LIBRARY": str(self.library)})
 
+    def test_the_program_of_the_page_in_c(self) -> None:
+        [block] = re.findall(r"^```c\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+        [command] = re.findall(r"`(cc .+)`", PAGE)
+        folder = self.folder / "in-c"
+        folder.mkdir()
+        (folder / "logins.c").write_text(block)
+        told = "".join(f"welcome, {left} left\n" for left in (4, 3, 2, 1, 0)) + "come back in 12 s\n"
+        self.assertEqual(run(["bash", "-euc", f"{command}; ./a.out"], cwd=folder, env=self.environment), told)
+        for compiler in ("gcc", "clang-14"):
+            run([compiler, "-std=c11", *WARNINGS, "-o", str(folder / compiler), str(folder / "logins.c"), *self.flags("--cflags", "--libs")])
+            self.assertEqual(run([str(folder / compiler)], env=self.environment), told)
+        self.assertIn("`welcome` five times, with 4 to 0 left, and then `come back in 12 s`", PAGE)
+
     def test_the_picture_of_the_algorithms_is_up_to_date(self) -> None:
         picture = self.folder / "algorithms.svg"
         run([sys.executable, str(ROOT / "tools/draw_algorithms.py"), str(picture)],
@@ -225,6 +297,50 @@ class Library(unittest.TestCase):
 
     def test_it_can_be_unloaded(self) -> None:
         run([sys.executable, "-c", UNLOADED, str(self.library)])
+
+    def python(self, script: str) -> str:
+        """What a script prints with the binding of the checkout and the installed library."""
+        return run([sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": str(ROOT / "bindings/python"),
+                                                        "PYTHONDONTWRITEBYTECODE": "1", "SLUICE_LIMITER_LIBRARY": str(self.library)})
+
+    def test_python_cuts_no_integer(self) -> None:
+        *lines, last = self.python(OUT_OF_RANGE).splitlines()
+        self.assertEqual([line.split()[0] for line in lines], [
+            *["cost"] * 3, "units", *["now"] * 3, *["cost"] * 2, "units", "now", "cost", "now", "cost", "deadline", *["number"] * 2, "now",
+            *["steps"] * 2, "quota", "window_us", "burst", "until", "now"])
+        self.assertEqual(lines[0], f"cost must be {-2**63} to {2**63 - 1}, not {2**64 + 1}")
+        self.assertEqual(lines[16], f"number must be 0 to {2**64 - 1}, not -1")
+        self.assertTrue(last.startswith("algorithm must be one of token_bucket, ") and last.endswith(", not 'token'"), last)
+
+    def test_python_cuts_no_text_at_a_zero_byte(self) -> None:
+        lines = self.python(ZERO_BYTES).splitlines()
+        self.assertEqual([line.split()[0] for line in lines],
+                         ["name", "name", "rule", "rule", "actor", "actor", "rule", "path", "directory"])
+        self.assertEqual(lines[0], r"name must not have a zero byte: 'a\x00b'")
+
+    def test_python_loses_no_callback_and_no_exception(self) -> None:
+        self.assertEqual(self.python(RAISED).splitlines(), [
+            "raised KeyError('first') others [] called 1",
+            "raised KeyError('first') others ['ValueError second', 'ValueError second'] called 3",
+            "raised KeyboardInterrupt('an interrupt') others [\"KeyError 'first'\", 'ValueError second'] called 2",
+            "raised KeyboardInterrupt('an interrupt') others [\"KeyError 'first'\"] called 1"])
+
+    def test_python_says_which_library_is_missing(self) -> None:
+        site = self.folder / "alone"
+        shutil.copytree(ROOT / "bindings/python/sluice_limiter", site / "sluice_limiter", ignore=shutil.ignore_patterns("__pycache__"))
+        other = self.folder / "other.so"
+        run(["gcc", "-shared", "-o", str(other), "-x", "c", "/dev/null"])
+        script = "try: import sluice_limiter\nexcept ImportError as error: print(error.name, error.path, error)"
+        environment = {key: value for key, value in os.environ.items() if key not in ("LD_LIBRARY_PATH", "SLUICE_LIMITER_LIBRARY")}
+        environment |= {"PYTHONPATH": str(site), "PYTHONDONTWRITEBYTECODE": "1"}
+        for named, words in (({}, ["libsluice-limiter", str(site / "sluice_limiter/libsluice-limiter.so"), "libsluice-limiter.so.0.2",
+                                   "pip install sluice_limiter-", "make install", "SLUICE_LIMITER_LIBRARY"]),
+                             ({"SLUICE_LIMITER_LIBRARY": "/none/of.so"}, ["SLUICE_LIMITER_LIBRARY=/none/of.so", "pip install"]),
+                             ({"SLUICE_LIMITER_LIBRARY": str(other)}, [str(other), "it has no sluice_", "libsluice-limiter.so.0.2"])):
+            with self.subTest(named=named):
+                told = run([sys.executable, "-c", script], env={**environment, **named})
+                for word in ("sluice_limiter ", *words):
+                    self.assertIn(word, told)
 
     def test_the_wheel_works(self) -> None:
         source, wheels = self.folder / "python", self.folder / "wheels"
