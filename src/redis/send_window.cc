@@ -29,17 +29,19 @@ void SendWindow::answered(uint64_t count, int64_t at_us) {
   const int64_t newest_us = turns_.empty() ? at_us : turns_[0].at_us;
   if (!turns_.empty() && turns_[0].until == answered_) turns_.pop();
 
-  const int64_t delay_us = at_us - newest_us;
-  least_us_ = std::min(least_us_, delay_us);
-  estimate(delay_us - least_us_ >= deadline_us_ / 8, oldest_us, count, at_us);
+  least_us_ = std::min(least_us_, at_us - newest_us);
+  // A process that has not run for a while then answers, or reads, all that has come meanwhile.
+  // Where commands queue, there is an old one among those without an answer.
+  const bool queued = !turns_.empty() && at_us - turns_[0].at_us - least_us_ >= deadline_us_ / 16;
+  estimate(queued, oldest_us, count, at_us);
   if (!is_known() || first <= from_) return;
   longest_us_ = std::max(longest_us_, at_us - oldest_us);
   if (until_ == 0) until_ = sent_;
   if (answered_ >= until_) adjust(at_us);
 }
 
-// `queued`: the last one of these answers waited for others. The first such answers begin a span,
-// so that a pause of Redis before them is not taken for its rate.
+// `queued`: commands queue at Redis. The first answers of which that is true begin a span, so that
+// a pause of Redis before them is not taken for its rate.
 void SendWindow::estimate(bool queued, int64_t from_us, uint64_t count, int64_t at_us) {
   if (queued && queued_) {
     span_us_ += at_us - std::max(heard_us_, from_us);
@@ -55,7 +57,8 @@ void SendWindow::estimate(bool queued, int64_t from_us, uint64_t count, int64_t 
       static_cast<size_t>(static_cast<int64_t>(span_answers_) * most_us() / span_us_), first_least);
   span_us_ = 0;
   span_answers_ = 0;
-  if (window_ / 2 > can) set(can, at_us);
+  // Not of a connection with little under way.
+  if (window_ / 2 > can && sent_ - answered_ > can / 2) set(can, at_us);
 }
 
 void SendWindow::adjust(int64_t at_us) {

@@ -14,9 +14,9 @@ namespace sluice::redis {
 
 // Works by the delay of commands, from written to answered. There is no window until commands queue
 // at Redis: until then nothing is known of what it can do, and a burst that it may answer in time
-// is sent whole. A delay that has grown by an eighth of the deadline over the least one shows a
-// queue. While there is one, the answers of a time give the rate of Redis, and the window is what
-// it answers in seven eighths of the deadline.
+// is sent whole. They queue if among those that are left when answers come is one that has waited
+// by a sixteenth of the deadline longer than the least delay. Then the answers of a time give the
+// rate of Redis, and the window is what it answers in seven eighths of the deadline.
 //
 // From then on the window is measured by the longest delay of the commands that are sent under it,
 // and, once it is reached, of those behind. A window that was reached becomes what Redis answers in

@@ -188,6 +188,23 @@ TEST(SendWindow, APauseOfRedisIsNotItsRate) {
   EXPECT_EQ(askers[0].late, 0u);
 }
 
+// This process runs every 30 ms only, and finds the answers of all that it sent the last time.
+TEST(SendWindow, ABusyMachineIsNotTakenForABusyRedis) {
+  std::vector<Asker> askers(1);
+  ToldRedis redis{10};
+  Asker& one = askers[0];
+  one.ask(1, 0);
+  run(redis, askers, {0}, 0, ms);
+  for (int64_t at_us = ms; at_us < 10 * second; at_us += 30 * ms) {
+    one.ask(20, at_us);
+    for (int64_t now_us = at_us; now_us < at_us + 30 * ms; now_us += step_us)
+      redis.work(askers, now_us);
+    one.take_answers(at_us + 30 * ms);
+  }
+  EXPECT_FALSE(one.window.is_known());
+  EXPECT_EQ(one.late, 0u);
+}
+
 TEST(SendWindow, AFarRedisIsNotTakenForABusyOne) {
   SendWindow window(deadline);
   constexpr int64_t far_us = 20 * ms;
