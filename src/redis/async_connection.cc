@@ -84,17 +84,25 @@ std::string error_text(int error) {
 
 }  // namespace
 
+int64_t steady_us() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
 void AsyncConnection::FreeReader::operator()(redisReader* reader) const {
   redisReaderFree(reader);
 }
 
 AsyncConnection::AsyncConnection(const Options& options, net::TlsContext* tls, net::Loop& loop,
-                                 Owner& owner, uint64_t seed)
+                                 Owner& owner, uint64_t seed, Ticks ticks)
     : options_(options),
       tls_context_(tls),
       loop_(loop),
       owner_(owner),
-      random_(static_cast<std::minstd_rand::result_type>(seed)) {}
+      random_(static_cast<std::minstd_rand::result_type>(seed)),
+      ticks_(ticks),
+      window_(options.answer_within()) {}
 
 AsyncConnection::~AsyncConnection() {
   close();
@@ -106,13 +114,23 @@ std::string AsyncConnection::name() const {
 
 void AsyncConnection::publish() {
   ConnectionState state = refused_ ? ConnectionState::refused : ConnectionState::down;
-  if (phase_ == Phase::up) state = late_ > 0 ? ConnectionState::silent : ConnectionState::up;
+  if (phase_ == Phase::up) state = silent_ ? ConnectionState::silent : ConnectionState::up;
   state_.store(state, std::memory_order_relaxed);
 }
 
 bool AsyncConnection::takes() const {
-  if (late_ > 0) return false;
-  return phase_ == Phase::up || first_;
+  return (phase_ == Phase::up || first_) && !silent_ && !is_behind();
+}
+
+// Once an answer is overdue, what is behind it would be late too, unless it is known how much Redis
+// answers in time.
+bool AsyncConnection::is_behind() const {
+  if (phase_ != Phase::up || silent_) return false;
+  return !window_.takes(sent_.size()) || (late_ > 0 && !window_.is_known());
+}
+
+bool AsyncConnection::is_overdue(base::Time now) {
+  return late_ < sent_.size() && sent_[late_].due_us <= now.us;
 }
 
 bool AsyncConnection::is_full() const {
@@ -122,6 +140,7 @@ bool AsyncConnection::is_full() const {
 
 void AsyncConnection::sent(const Sender& sender, base::Time due) {
   sent_.push({sender, due.us});
+  window_.sent(sent_.size());
   wait_wanted_ = true;
   call_times_.queued(due.us);
   loop_.at_turn_end(*this);
@@ -140,6 +159,7 @@ void AsyncConnection::append_wait() {
   append_bulk(out_, std::string_view(wait_count_));
   append_bulk(out_, std::string_view(wait_ms_));
   sent_.push({{}, sent_[sent_.size() - 1].due_us, false, true});
+  window_.sent(sent_.size());
   call_times_.queued(sent_[sent_.size() - 1].due_us);
 }
 
@@ -173,9 +193,16 @@ std::optional<base::Time> AsyncConnection::advance(base::Time now) {
   while (phase_ == Phase::down && !lost_ && now.us >= retry_us_) connect(now);
   if ((phase_ == Phase::connecting || phase_ == Phase::greeting) && now.us >= phase_due_us_)
     lose("it does not answer");
+  const int64_t deadline_us = options_.answer_within().us;
   // Read first: an answer that has arrived is not late, as it may be this process that was slow.
-  if (phase_ == Phase::up && late_ < sent_.size() && sent_[late_].due_us <= now.us) read();
-  while (late_ < sent_.size() && sent_[late_].due_us <= now.us) {
+  if (phase_ == Phase::up && is_overdue(now)) read();
+  int64_t silent_in_us = INT64_MAX;
+  if (phase_ == Phase::up && !silent_ && (late_ > 0 || is_overdue(now))) {
+    silent_in_us = answered_ticks_ + deadline_us - ticks_();
+    silent_ = silent_in_us <= 0;
+    publish();
+  }
+  while (is_overdue(now)) {
     // The silence is measured from the first overdue answer.
     if (late_ == 0) heard_us_ = now.us;
     const size_t at = late_++;
@@ -189,7 +216,6 @@ std::optional<base::Time> AsyncConnection::advance(base::Time now) {
       const bool dropped = owner_.on_late(sender);
       sent_[at].dropped = dropped;
     }
-    publish();
   }
   if (phase_ == Phase::up && late_ > 0 && now.us - heard_us_ >= silence_max_us)
     lose("it does not answer");
@@ -208,7 +234,10 @@ std::optional<base::Time> AsyncConnection::advance(base::Time now) {
   if (phase_ == Phase::down) next_us = retry_us_;
   if (phase_ == Phase::connecting || phase_ == Phase::greeting) next_us = phase_due_us_;
   if (late_ < sent_.size()) next_us = std::min(next_us, sent_[late_].due_us);
-  if (phase_ == Phase::up && late_ > 0) next_us = std::min(next_us, heard_us_ + silence_max_us);
+  if (phase_ == Phase::up && late_ > 0) {
+    next_us = std::min(next_us, heard_us_ + silence_max_us);
+    if (!silent_) next_us = std::min(next_us, now.us + silent_in_us);
+  }
   if (next_us == INT64_MAX) return std::nullopt;
   return base::Time{next_us};
 }
@@ -283,6 +312,7 @@ void AsyncConnection::on_greeted(Reply reply, std::string_view text) {
     return;
   }
   phase_ = Phase::up;
+  answered_ticks_ = ticks_();
   refused_ = false;
   untried_ = 0;
   connects_.fetch_add(1, std::memory_order_relaxed);
@@ -334,7 +364,7 @@ void AsyncConnection::forget_unsent() {
 }
 
 void AsyncConnection::drop_all() {
-  first_ = false;
+  first_ = silent_ = false;
   late_ = 0;
   // Redis has decided these; how many replicas have the writes is not known.
   if (!held_.empty()) {
@@ -345,6 +375,7 @@ void AsyncConnection::drop_all() {
     if (!sent_[i].dropped && !sent_[i].waits) owner_.on_lost(sent_[i].sender);
   sent_.clear();
   call_times_.lost();
+  window_.lost();
   out_.clear();
   out_at_ = 0;
 }
@@ -360,6 +391,7 @@ void AsyncConnection::close() {
 void AsyncConnection::on_turn_end() {
   if (phase_ != Phase::up) return;
   append_wait();
+  window_.written(ticks_());
   flush();
 }
 
@@ -413,14 +445,20 @@ void AsyncConnection::read() {
     if (got <= 0)
       return lose("lost: " + (got == 0 ? "it closed the connection" : problem_of(stream_, errno)));
     redisReaderFeed(reader_.get(), room.get(), static_cast<size_t>(got));
+    uint64_t answers = 0;
     for (;;) {
       void* reply = nullptr;
       if (redisReaderGetReply(reader_.get(), &reply) != REDIS_OK)
         return lose("lost: it does not speak Redis' protocol: " + std::string(reader_->errstr));
       if (reply == nullptr) break;
       heard_ = true;
+      if (phase_ == Phase::up) ++answers;
       take(seen.reply, seen.text);
       if (!stream_.is_open()) return;
+    }
+    if (answers > 0) {
+      answered_ticks_ = ticks_();
+      window_.answered(answers, answered_ticks_);
     }
     if (reader_->len - reader_->pos > base::bounds::redis_reply_bytes_max)
       return lose("lost: its reply has more than " +
@@ -442,7 +480,8 @@ void AsyncConnection::take(Reply reply, std::string_view text) {
   const Sent of = sent_.pop();
   call_times_.answered();
   if (late_ > 0) {
-    if (--late_ == 0) publish();
+    --late_;
+    if (std::exchange(silent_, false)) publish();
     if (of.dropped && of.waits) deliver_held();  // answers that came since it was late
     if (of.dropped) return;
   }

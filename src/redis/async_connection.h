@@ -16,7 +16,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/check.h"
 #include "base/time.h"
 #include "metrics/cells.h"
 #include "net/loop.h"
@@ -24,6 +23,8 @@
 #include "net/stream.h"
 #include "net/tls.h"
 #include "redis/options.h"
+#include "redis/ring.h"
+#include "redis/send_window.h"
 
 namespace sluice::redis {
 
@@ -80,41 +81,6 @@ class CallTimes {
   metrics::Histogram<call_bounds_us.size()> times_{call_bounds_us};
 };
 
-// A queue in an array that grows to the largest size it has had, so that under steady load it
-// allocates nothing. One thread.
-
-template <class T>
-class Ring {
- public:
-  size_t size() const { return size_; }
-  bool empty() const { return size_ == 0; }
-  T& operator[](size_t i) {
-    SLUICE_CHECK(i < size_);
-    return room_[(first_ + i) & (room_.size() - 1)];
-  }
-  void push(const T& element) {
-    if (size_ == room_.size()) grow();
-    room_[(first_ + size_++) & (room_.size() - 1)] = element;
-  }
-  T pop() {
-    const T front = (*this)[0];
-    first_ = (first_ + 1) & (room_.size() - 1);
-    --size_;
-    return front;
-  }
-  void clear() { size_ = 0; }
-
- private:
-  void grow() {
-    std::vector<T> larger(room_.empty() ? 64 : 2 * room_.size());
-    for (size_t i = 0; i < size_; ++i) larger[i] = (*this)[i];
-    room_.swap(larger);
-    first_ = 0;
-  }
-  std::vector<T> room_;  // its size is a power of two, or 0
-  size_t first_ = 0, size_ = 0;
-};
-
 }  // namespace sluice::redis
 
 struct redisReader;
@@ -124,7 +90,8 @@ namespace sluice::redis {
 // nil: Redis' nil; its text is empty.
 enum class Reply : uint8_t { text, nil, error };
 
-// `silent`: connected, and an answer is overdue. `refused`: Redis refused the greeting.
+// `silent`: connected, an answer is overdue, and none has come for a deadline. `refused`: Redis
+// refused the greeting.
 enum class ConnectionState : uint8_t { down, refused, silent, up };
 inline constexpr size_t connection_states = 4;
 
@@ -132,6 +99,10 @@ inline constexpr size_t connection_states = 4;
 struct Sender {
   uint32_t kind = 0, slot = 0, serial = 0, index = 0;
 };
+
+// The microseconds of a clock that does not go back.
+using Ticks = int64_t (*)();
+int64_t steady_us();
 
 class AsyncConnection final : public net::Watcher {
  public:
@@ -154,18 +125,20 @@ class AsyncConnection final : public net::Watcher {
 
   // The arguments outlive the connection. `tls`: null: without TLS.
   AsyncConnection(const Options& options, net::TlsContext* tls, net::Loop& loop, Owner& owner,
-                  uint64_t seed);
+                  uint64_t seed, Ticks ticks = steady_us);
   ~AsyncConnection() override;
   AsyncConnection(const AsyncConnection&) = delete;
   AsyncConnection& operator=(const AsyncConnection&) = delete;
 
-  // May a command be sent? Not while the connection is down, nor while an answer is overdue, as the
-  // command would only wait behind that.
+  // May a command be sent? Not while the connection is down or silent, nor while it is behind.
   bool takes() const;
+  // It is up, and the answer of one command more would be late: Redis is asked for more than it can
+  // do, or has been silent until now.
+  bool is_behind() const;
   bool is_up() const { return phase_ == Phase::up; }
   // It is down because Redis refused it: a wrong password, or a user without the right.
   bool is_refused() const { return refused_; }
-  bool is_full() const;  // the bound of commands under way is reached
+  bool is_full() const;  // a bound of base/bounds.h is reached
   // The output: append a command, then call `sent`. It is written at the end of the loop's turn.
   std::string& out() { return out_; }
   // `due`: the time after which its answer is late.
@@ -206,7 +179,7 @@ class AsyncConnection final : public net::Watcher {
   // up          commands leave at the end of each turn   -
   // From each phase `lose` leads to down: an error, the end, a bad answer, a deadline of the phase
   // (connecting, greeting) or a silence (up). ConnectionState is what metrics show of it: up is
-  // `silent` while an answer is overdue, down is `refused` after an error of the greeting.
+  // `silent` while no overdue answer comes, down is `refused` after an error of the greeting.
   enum class Phase : uint8_t { down, connecting, greeting, up };
   struct Sent {
     Sender sender;
@@ -238,6 +211,7 @@ class AsyncConnection final : public net::Watcher {
   void deliver_held();
   std::string name() const;
   void publish();
+  bool is_overdue(base::Time now);
 
   const Options& options_;
   net::TlsContext* const tls_context_;
@@ -260,6 +234,10 @@ class AsyncConnection final : public net::Watcher {
   size_t out_at_ = 0;
   Ring<Sent> sent_;
   CallTimes call_times_;
+  const Ticks ticks_;
+  SendWindow window_;
+  int64_t answered_ticks_ = 0;  // when the last answers came, or the connection was made
+  bool silent_ = false;
   size_t late_ = 0;  // how many of sent_, from the front, are overdue
   unsigned wait_replicas_ = 0;
   std::string wait_ms_, wait_count_;

@@ -17,14 +17,17 @@ namespace sluice::redis {
 namespace {
 
 constexpr int64_t ms = 1000, second = 1'000'000;
+constexpr size_t command = 6;  // the bytes of one with an index of one digit
 
 class AsyncConnectionTest : public testing::Test, public AsyncConnection::Owner {
  protected:
   void on_answer(const Sender& sender, Reply reply, std::string_view text) override {
+    ++answered_;
     told_ += std::to_string(sender.index) + (reply == Reply::error ? " error " : " says ") +
              std::string(text.substr(0, 40)) + "; ";
   }
   bool on_late(const Sender& sender) override {
+    ++late_;
     told_ += std::to_string(sender.index) + " late; ";
     if (at_late_) at_late_();
     return sender.kind == 1;
@@ -42,7 +45,8 @@ class AsyncConnectionTest : public testing::Test, public AsyncConnection::Owner 
       for (size_t i = options_.nodes.size(); i < addresses_.size(); ++i)
         options_.nodes.push_back({"node" + std::to_string(i), 1});
       for (size_t i = 0; i < addresses_.size(); ++i) addresses_[i].node = i;
-      connection_ = std::make_unique<AsyncConnection>(options_, nullptr, loop_, *this, 1);
+      connection_ = std::make_unique<AsyncConnection>(options_, nullptr, loop_, *this, 1,
+                                                      [] { return now_us_; });
     }
     return *connection_;
   }
@@ -74,8 +78,9 @@ class AsyncConnectionTest : public testing::Test, public AsyncConnection::Owner 
   FakeLoop loop_;
   std::vector<net::Address> addresses_;
   std::unique_ptr<AsyncConnection> connection_;
-  int64_t now_us_ = 1'000 * second;
+  static inline int64_t now_us_ = 1'000 * second;
   std::function<void()> at_late_;
+  size_t answered_ = 0, late_ = 0;
   std::string told_, last_news_;
   int news_ = 0;
 };
@@ -184,6 +189,100 @@ TEST_F(AsyncConnectionTest, ASecondOfSilenceEndsTheConnection) {
 }
 
 // A reply that never ends counts as silence, however many bytes arrive.
+// Answers that are late but come do not silence the connection: it sends what is answered in time.
+TEST_F(AsyncConnectionTest, ASaturatedRedisIsAskedForWhatItAnswersInTime) {
+  constexpr uint32_t redis_can = 8, asked = 20;  // in a millisecond
+  constexpr int64_t run_ms = 4'000;
+  Peer peer;
+  peer.listen();
+  addresses_ = {peer.address};
+  greet(peer);
+  size_t heard = 0, sent = 0, refused = 0;
+  uint64_t silent = 0;
+  const auto pass = [&](uint32_t requests) {
+    advance(ms);
+    uint32_t took = 0;
+    for (uint32_t i = 0; i < requests; ++i) {
+      if (!connection().takes()) continue;
+      ask(7);
+      ++took;
+    }
+    sent += took;
+    refused += requests - took;
+    loop_.turn(0);
+    while (heard < sent * command) {
+      loop_.turn(0);
+      heard += peer.heard().size();
+    }
+    const size_t answers = std::min<size_t>(connection().under_way(), redis_can);
+    std::string text;
+    for (size_t i = 0; i < answers; ++i) text += ":1\r\n";
+    peer.say(text);
+    const size_t left = connection().under_way() - answers;
+    for (int turns = 0; turns < 2'000 && connection().under_way() > left; ++turns) loop_.turn(5);
+    ASSERT_EQ(connection().under_way(), left);
+    if (connection().state() != ConnectionState::up) ++silent;
+  };
+  // At once so much that most of it is late: the rest is sent while late answers still come.
+  pass(2'000);
+  bool went_on = false;
+  for (int i = 0; i < 250; ++i) {
+    pass(1);
+    went_on |= late_ > 0 && connection().takes() && connection().under_way() > 0;
+  }
+  EXPECT_GT(late_, 1'000u);
+  EXPECT_TRUE(went_on);
+  EXPECT_EQ(silent, 0u);
+  answered_ = late_ = 0;
+  told();
+  for (int64_t i = 0; i < run_ms; ++i) pass(asked);
+  EXPECT_GE(answered_, static_cast<size_t>(run_ms * redis_can * 9 / 10));
+  EXPECT_LE(late_, static_cast<size_t>(run_ms * redis_can / 100));
+  EXPECT_GT(refused, 0u);
+  EXPECT_EQ(silent, 0u);
+  // It stops: then nothing more is sent until it answers.
+  advance(60 * ms);
+  EXPECT_EQ(connection().state(), ConnectionState::silent);
+  EXPECT_FALSE(connection().takes());
+  peer.say(":1\r\n");
+  for (int turns = 0; turns < 2'000 && connection().state() != ConnectionState::up; ++turns)
+    loop_.turn(5);
+  EXPECT_EQ(connection().state(), ConnectionState::up);
+}
+
+TEST_F(AsyncConnectionTest, ABigBurstThatIsAnsweredInTimeIsSentWhole) {
+  constexpr size_t burst = 10'000;
+  Peer peer;
+  peer.listen();
+  addresses_ = {peer.address};
+  greet(peer);
+  for (int round = 0; round < 3; ++round) {
+    for (size_t i = 0; i < burst; ++i) {
+      ASSERT_TRUE(connection().takes()) << i;
+      ask(7);
+    }
+    loop_.turn(0);
+    size_t heard = 0;
+    std::string text;
+    for (size_t i = 0; i < burst / 40; ++i) text += ":1\r\n";
+    for (int i = 0; i < 40; ++i) {
+      advance(ms);
+      while (heard < (static_cast<size_t>(i) + 1) * burst / 40 * command) {
+        loop_.turn(0);
+        heard += peer.heard().size();
+      }
+      peer.say(text);
+      const size_t left = burst - (static_cast<size_t>(i) + 1) * burst / 40;
+      for (int turns = 0; turns < 2'000 && connection().under_way() > left; ++turns) loop_.turn(5);
+      // What comes meanwhile is sent too.
+      ASSERT_TRUE(connection().takes()) << i;
+    }
+    now_us_ += second;
+  }
+  EXPECT_EQ(answered_, 3 * burst);
+  EXPECT_EQ(late_, 0u);
+}
+
 TEST_F(AsyncConnectionTest, ATrickleOfBytesCountsAsSilence) {
   Peer peer;
   peer.listen();

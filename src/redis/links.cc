@@ -55,7 +55,7 @@ Link* Links::at_place(size_t place, bool looks) {
   looks = looks && waits_;
   Link*& link = by_place_[looks ? 1 : 0][place];
   if (link == nullptr) link = make(topology_.endpoint(map_->primaries[place]), looks);
-  if (!link->connection.takes()) topology_.want_look();
+  if (!link->connection.takes() && !link->connection.is_behind()) topology_.want_look();
   return link;
 }
 

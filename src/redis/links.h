@@ -81,8 +81,8 @@ struct Link final : AsyncConnection::Owner {
   void on_news(bool good, const std::string& text) override { owner.on_news(*this, good, text); }
   std::vector<net::Address> addresses() override { return endpoint->resolver.addresses(); }
 
-  // May a command be sent now? `takes_late`: one that may wait behind an overdue answer, as no
-  // request waits for its own.
+  // May a command be sent now? `takes_late`: one whose answer may be late, as no request waits for
+  // it.
   bool takes() const { return connection.takes() && !connection.is_full(); }
   bool takes_late() const {
     return (connection.takes() || connection.is_up()) && !connection.is_full();

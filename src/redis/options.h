@@ -43,6 +43,11 @@ struct Options {
   // not wait.
   unsigned wait_replicas = 0;
   base::Duration wait_timeout = base::milliseconds(20);
+  // How long an answer may take: the deadline and, if grants wait for replicas, the longest waits
+  // of its own turn and of the one before.
+  base::Duration answer_within() const {
+    return {deadline.us + (wait_replicas > 0 ? 2 * wait_timeout.us : 0)};
+  }
   // For each answer that a thread other than a worker waits for: those of lists and of stored
   // texts.
   base::Duration patience = base::seconds(1);

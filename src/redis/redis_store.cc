@@ -555,10 +555,11 @@ void RedisStore::collect(metrics::Page& page) const {
   const auto show = [&](const char* prefix, const std::string& redis, const LinkSums& sums) {
     const std::string name(prefix);
     for (size_t i = 0; i < connection_states; ++i)
-      page.gauge(name + "_connections",
-                 "Connections to " + redis +
-                     ", one of each worker to each primary; silent: an answer is overdue.",
-                 number(sums.states[i]), {{"state", state_names[i]}});
+      page.gauge(
+          name + "_connections",
+          "Connections to " + redis +
+              ", one of each worker to each primary; silent: an answer is overdue, and none comes.",
+          number(sums.states[i]), {{"state", state_names[i]}});
     page.counter(name + "_connects_total", "Connections to " + redis + " that came about.",
                  number(sums.connects));
     page.counter(name + "_losses_total",

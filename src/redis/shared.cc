@@ -77,8 +77,7 @@ Options second_of(Options options) {
 Shared::Shared(Options o, request::Spaces& s, std::unique_ptr<store::EmbeddedStore> t,
                std::unique_ptr<net::TlsContext> its_tls, std::shared_ptr<spdlog::logger> log)
     : options(std::move(o)),
-      patience_us(options.deadline.us +
-                  (options.wait_replicas > 0 ? 2 * options.wait_timeout.us : 0)),
+      patience_us(options.answer_within().us),
       redirects_max(redis::redirects_max(options.deadline)),
       spaces(s),
       table(std::move(t)),

@@ -105,9 +105,7 @@ class Shared {
                                         uint32_t& limits_id) const;
 
   const Options options;
-  // How long an answer may take: the deadline and, if grants wait for replicas, the longest waits
-  // of its own turn and of the one before.
-  const int64_t patience_us;
+  const int64_t patience_us;     // Options::answer_within
   const uint32_t redirects_max;  // how often a command is sent on (redirects.h)
   request::Spaces& spaces;
   const std::unique_ptr<store::EmbeddedStore> table;

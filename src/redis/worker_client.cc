@@ -176,9 +176,15 @@ bool WorkerClient::settle_without(const Batch& batch, Group& group, base::Time n
   return all;
 }
 
-Error WorkerClient::trouble(const Link* link) {
-  if (link != nullptr && link->connection.is_refused()) return Error::auth_failed;
-  return Error::store;
+Error WorkerClient::trouble(const Link& link) {
+  return link.connection.is_refused() ? Error::auth_failed : Error::store;
+}
+
+// Why the link takes no command. Null: no primary is known.
+Error WorkerClient::why_not_sent(const Link* link) {
+  if (link == nullptr) return Error::store;
+  if (link->connection.is_full() || link->connection.is_behind()) return Error::overloaded;
+  return trouble(*link);
 }
 
 void WorkerClient::ask(const Batch& batch, size_t i, Pending& pending, uint32_t slot,
@@ -220,8 +226,7 @@ void WorkerClient::ask(const Batch& batch, size_t i, Pending& pending, uint32_t 
   if (link == nullptr || !link->takes()) {
     say_apart(route.what);
     answer.what = Answer::What::error;
-    answer.error =
-        link != nullptr && link->connection.is_full() ? Error::overloaded : trouble(link);
+    answer.error = why_not_sent(link);
     return;
   }
   const ScriptCall what{.charges = charges,
@@ -526,12 +531,12 @@ void WorkerClient::on_lost(Link& link, const Sender& sender) {
     if (at == asked_.end()) return;
     Waiting& waiting = *at->second;
     asked_.erase(at);
-    on_waiting_lost(waiting, trouble(&link));
+    on_waiting_lost(waiting, trouble(link));
     return;
   }
   if (sender.kind == kind_across) {
     const auto at = across_.find(sender.serial);
-    if (at != across_.end()) part_is_lost(*at->second, trouble(&link));
+    if (at != across_.end()) part_is_lost(*at->second, trouble(link));
     return;
   }
   if (sender.kind != kind_batch) return on_life_lost(link, sender);
@@ -648,8 +653,7 @@ Error WorkerClient::ask_part(AcrossGroup& a) {
   if (due.us - now_.us < least_us) return Error::deadline;
   const bool asking = std::exchange(a.ask_link, 0) != 0;
   Link* const link = asking ? a.links->by_id(a.link) : a.links->of_slot(part.slot);
-  if (link == nullptr || !link->takes())
-    return link != nullptr && link->connection.is_full() ? Error::overloaded : trouble(link);
+  if (link == nullptr || !link->takes()) return why_not_sent(link);
   a.link = link->id;
   const std::span<const Charge> charges = std::span(a.charges).subspan(part.first, part.count);
   const ScriptCall what{.charges = charges,
@@ -1433,7 +1437,7 @@ bool WorkerClient::granted_here(Waiting& w, base::Time now) {
   Group group{.charge_count = static_cast<uint32_t>(w.wanted.charges.size())};
   decide_here({{&group, 1}, w.wanted.charges, w.wanted.decisions}, group, now, w.wanted.pin);
   if (group.error != Error::none || !group.allowed) return false;
-  shared_.counts.errors[static_cast<size_t>(trouble(route_of(w).link))].fetch_add(
+  shared_.counts.errors[static_cast<size_t>(why_not_sent(route_of(w).link))].fetch_add(
       1, std::memory_order_relaxed);
   shared_.counts.local.fetch_add(1, std::memory_order_relaxed);
   answer(w, Error::none, now);
@@ -1451,7 +1455,7 @@ void WorkerClient::ask_waiting(Waiting& w, base::Time now) {
   if (settles_across(route, charges)) return ask_waiting_across(w, route, group, hold, now);
   if (link == nullptr || !link->takes()) {
     say_apart(route.what);
-    return on_waiting_lost(w, trouble(link));
+    return on_waiting_lost(w, why_not_sent(link));
   }
   w.link = link->id;
   w.asked = true;

@@ -179,7 +179,8 @@ class WorkerClient final : LinkOwner {
             const store::Pin& pin);
   bool settle_without(const request::Batch& batch, request::Group& group, base::Time now,
                       bool& hold);
-  static request::Error trouble(const Link* link);
+  static request::Error trouble(const Link& link);
+  static request::Error why_not_sent(const Link* link);
   void on_answer(Link& link, const Sender& sender, Reply reply, std::string_view text) override;
   bool on_late(Link& link, const Sender& sender) override;
   void on_lost(Link& link, const Sender& sender) override;
