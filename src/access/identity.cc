@@ -3,6 +3,8 @@
 #include <memory>
 #include <utility>
 
+#include "base/hash.h"
+
 namespace sluice::access {
 namespace {
 
@@ -35,6 +37,7 @@ void Identity::refresh() {
 }
 
 void Identity::become(const std::shared_ptr<const Users>& users, const User* user) {
+  number_ = user == nullptr ? 0 : base::digest(user->name) | 1;
   if (user != nullptr && user->is_limited) [[unlikely]]
     limited_ = std::shared_ptr<const User>(users, user);
   else if (limited_ != nullptr) [[unlikely]]
@@ -74,6 +77,7 @@ void Identity::log_out() {
 void Identity::refuse() {
   logged_in_ = known_ = false;
   user_ = default_user;
+  number_ = 0;
   rights_ = Rights();
   limited_.reset();
   version_ = 0;  // what follows is looked up anew

@@ -34,6 +34,8 @@ class Identity {
   // The user, if one of its rights is limited. Keeps the list it is in.
   const std::shared_ptr<const User>& limited() const { return limited_; }
   const std::string& user() const { return user_; }
+  // The same number for all clients that are this user; 0: there are no users, or it is none.
+  uint64_t number() const { return number_; }
 
   // Becomes the user that has the token, by the list that is live now. False: there is none, or it
   // has another name than the given one (Users::find_by); then the client stays who it is.
@@ -55,6 +57,7 @@ class Identity {
   bool needed_ = false, known_ = true;
   bool logged_in_ = false;
   std::string user_{default_user};
+  uint64_t number_ = 0;
   Rights rights_ = rights_without_users;
   std::shared_ptr<const User> limited_;  // null: none of its rights is limited
 };

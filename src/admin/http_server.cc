@@ -1,7 +1,6 @@
 #include "admin/http_server.h"
 
 #include <malloc.h>
-#include <pwd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -20,7 +19,9 @@
 #include <thread>
 #include <utility>
 
+#include "admin/user_names.h"
 #include "base/bounds.h"
+#include "base/printable.h"
 #include "net/event_loop.h"
 #include "net/socket_address.h"
 #include "net/stream.h"
@@ -52,26 +53,14 @@ void release(std::string& text) {
   if (text.capacity() > idle_text_bytes_max) std::string(text).swap(text);
 }
 
-// The user's name and number; the number alone if /etc/passwd does not have it. (getpwuid would
-// load modules of the machine, which a static program must not.)
-std::string user_words(uid_t uid) {
-  std::string number = std::to_string(uid);
-  const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen("/etc/passwd", "re"), std::fclose);
-  std::array<char, 4096> texts{};
-  passwd entry{};
-  passwd* found = nullptr;
-  while (file && ::fgetpwent_r(file.get(), &entry, texts.data(), texts.size(), &found) == 0)
-    if (found->pw_uid == uid) return std::string(found->pw_name) + " (" + number + ")";
-  return number;
-}
-
 // Of a UNIX socket the process at the other end.
 std::string peer_of(int fd) {
+  static UserNames users;
   if (const auto address = net::SocketAddress::peer(fd)) return address->unmapped().text();
   ucred peer{};
   socklen_t size = sizeof peer;
   if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.pid <= 0) return {};
-  return "user " + user_words(peer.uid) + ", process " + std::to_string(peer.pid);
+  return "user " + users.words(peer.uid) + ", process " + std::to_string(peer.pid);
 }
 
 }  // namespace
@@ -195,8 +184,16 @@ class HttpServer::Connection final : public net::EventLoop::SocketOwner,
     if (n < 0 && errno == EAGAIN) return await(&Connection::read);
     if (n <= 0) return close();
     silent_since_ = Clock::now();
+    note_certificate();
     in_.append(buffer_.data(), static_cast<size_t>(n));
     later(&Connection::resume);
+  }
+
+  // With the first bytes behind the handshake.
+  void note_certificate() {
+    if (std::exchange(has_spoken_, true)) return;
+    if (const std::string name = stream_.peer_name(); !name.empty())
+      session_.set_peer(peer_of(stream_.fd()) + ", certificate " + base::printable(name));
   }
 
   void resume() {
@@ -317,7 +314,8 @@ class HttpServer::Connection final : public net::EventLoop::SocketOwner,
   size_t written_ = 0;       // of out_
   Step next_ = nullptr;
   bool placed_ = false, at_desk_ = false, large_ = false;
-  bool goes_on_ = false;  // once out_ is written
+  bool has_spoken_ = false;  // bytes have arrived
+  bool goes_on_ = false;     // once out_ is written
 };
 
 // Null: there is none, or all have answers made for them.

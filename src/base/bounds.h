@@ -143,7 +143,14 @@ inline constexpr size_t override_limits_max = 1'000'000;
 // rules_max of each at most.)
 inline constexpr size_t known_limits_max = 4'000'000;
 // The same where a list comes with a request. Past it: the request fails until some are forgotten.
+// The last ones are a reserve for clients with few lists, in which each new one has the client with
+// most lists lose one. One client, a user or without users an address, has so many; as many more
+// may be leaving. Past the first: its list that was used least recently gives way. Past both: its
+// request fails until some are forgotten.
 inline constexpr size_t inline_limits_max = 500'000;
+inline constexpr size_t inline_limits_reserve = inline_limits_max / 8;
+inline constexpr size_t inline_limits_few = 1'000;
+inline constexpr size_t inline_limits_of_client_max = 30'000;
 // Lists that came with requests which a worker keeps at hand. Past it: it begins again.
 inline constexpr size_t inline_limits_kept_max = 4'096;
 // Overrides for patterns of one rule that begin with the same characters (up to 64 of them), and so

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "base/bounds.h"
+#include "engine/late_replies.h"
 
 namespace sluice::engine {
 
@@ -56,8 +56,7 @@ Decider::Decider(Deps&& deps, std::shared_ptr<spdlog::logger> log)
       rules_(policy_->rules.get()),
       completions_(deps_.wake) {
   if (deps_.overrides != nullptr) overrides_reader_.emplace(*deps_.overrides);
-  if (deps_.spaces != nullptr)
-    inline_limits_.emplace(*deps_.spaces, base::bounds::inline_limits_max);
+  if (deps_.spaces != nullptr) inline_limits_.emplace(*deps_.spaces, deps_.shares);
 }
 
 Decider::~Decider() {
@@ -70,6 +69,7 @@ bool Decider::take_policy() {
   if (deps_.live.epoch() == policy_->epoch) return false;
   policy_ = deps_.live.current();
   rules_ = policy_->rules.get();
+  if (inline_limits_) inline_limits_->release_given_way();
   if (next_ != nullptr) {
     next_->plan.clear();  // it points into the old rules
     next_->policy = policy_;
@@ -77,8 +77,11 @@ bool Decider::take_policy() {
   return true;
 }
 
-bool Decider::find_inline(policy::Asked& asked) {
+bool Decider::find_inline(policy::Asked& asked, const request::Request& request,
+                          const ReplySink* sink) {
   if (!inline_limits_ || asked.limits.empty()) return false;
+  const uint64_t client = sink == nullptr ? 0 : sink->client();
+  inline_limits_->serve(request.brought_by != 0 ? request.brought_by : client, asked.now);
   asked.limits_id = inline_limits_->find(asked.limits);
   return asked.limits_id != 0;
 }

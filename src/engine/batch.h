@@ -103,10 +103,11 @@ class Decider {
     TableScanner* scanner = nullptr;               // null: lists are empty
     WorkerStats* stats = nullptr;                  // null: nothing is counted
     const policy::Overrides* overrides = nullptr;  // null: there are none
-    request::Spaces* spaces = nullptr;   // null: requests cannot bring limits that replace a rule's
-    TopKeys* top_keys = nullptr;         // null: no top keys are kept
-    DenialSampler* denials = nullptr;    // null: no denial is logged
-    std::function<void()> wake = [] {};  // from any thread: call Engine::advance
+    request::Spaces* spaces = nullptr;  // null: requests cannot bring limits that replace a rule's
+    request::LimitShares shares = policy::inline_shares;  // of those that do
+    TopKeys* top_keys = nullptr;                          // null: no top keys are kept
+    DenialSampler* denials = nullptr;                     // null: no denial is logged
+    std::function<void()> wake = [] {};                   // from any thread: call Engine::advance
     // From any thread: runs the function on the worker's thread.
     std::function<void(std::function<void()>)> run{};
   };
@@ -137,8 +138,8 @@ class Decider {
 
   // For a request whose own limits replace a rule's (Request::limits_inline): finds the number of
   // these limits. False: such limits are not allowed here, or there are too many different ones.
-  bool find_inline(policy::Asked& asked);
-  // Null: such limits are not allowed here.
+  bool find_inline(policy::Asked& asked, const request::Request& request, const ReplySink* sink);
+  // For requests that were found so last. Null: such limits are not allowed here.
   policy::InlineLimits* inline_limits() { return inline_limits_ ? &*inline_limits_ : nullptr; }
 
   // The batch that is filled next, under the live policy. Returns the same batch until `take_next`.

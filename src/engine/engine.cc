@@ -247,7 +247,7 @@ void Engine::match_all(Batch& batch, size_t end) {
                         .message = siblings_of(i).empty() ? 0 : message_,
                         .now = batch.now,
                         .certificate = certificate_of(batch, rules)};
-    if (request.limits_inline && !decider_.find_inline(asked)) [[unlikely]] {
+    if (request.limits_inline && !decider_.find_inline(asked, request, batch.sink)) [[unlikely]] {
       plan.refuse(too_many_inline_limits);
       return;
     }
@@ -372,7 +372,8 @@ size_t Engine::match_together(Batch& batch, size_t first) {
                           .message = siblings_of(end).empty() ? 0 : message_,
                           .now = batch.now,
                           .certificate = certificate_of(batch, decider_.rules())};
-    refused |= request.limits_inline && !decider_.find_inline(asked[end - first]);
+    refused |=
+        request.limits_inline && !decider_.find_inline(asked[end - first], request, batch.sink);
     answer_by = std::min(answer_by, request.answer_by);
     ++end;
   } while (end < all.size() && all[end].joins && end - first < asked.size());

@@ -352,7 +352,8 @@ void LateReplies::match_again(Ticket ticket, base::Time now) {
                       .now = now,
                       .overrides = decider_.overrides(),
                       .certificate = pending->sink->certificate()};
-  if (pending->request.limits_inline && !decider_.find_inline(asked))
+  if (pending->request.limits_inline &&
+      !decider_.find_inline(asked, pending->request, pending->sink))
     return match_later(ticket, {now.us + look_at_clock_after.us});
   decider_.rules().match(protocol::dialect_of(pending->protocol), asked, batch.plan);
   const auto& part = batch.plan.parts().back();

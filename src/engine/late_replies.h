@@ -49,6 +49,8 @@ class ReplySink : public BatchOwner {
   virtual bool is_leaving() const { return false; }
   // The name in the certificate that the client has shown; empty: none.
   virtual std::string_view certificate() const { return {}; }
+  // The same number for all sinks of one client, by its address; 0: unknown.
+  virtual uint64_t client() const { return 0; }
   // All of its lists have their replies.
   virtual void on_lists_done() {}
 

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -176,6 +177,7 @@ class FullDisk final : public FailingTrial {
 };
 
 TEST(LimitsCollector, ForgettingDoesNotChangeDecisionsOnAFullDisk) {
+  constexpr uint64_t log_bytes = 30'000;
   const disk::Folder folder;
   const int64_t its_now_us = now_us;
   disk::LogJournal* journal = nullptr;
@@ -184,8 +186,8 @@ TEST(LimitsCollector, ForgettingDoesNotChangeDecisionsOnAFullDisk) {
     options.path = folder.path();
     // The journal's clock stands still, so no stored counter expires there.
     options.now = [&] { return base::Time{its_now_us}; };
-    auto made = std::make_unique<disk::LogJournal>(std::move(options), spaces,
-                                                   disk::LogSizes{.log_bytes = 30'000, .logs = 4});
+    auto made = std::make_unique<disk::LogJournal>(
+        std::move(options), spaces, disk::LogSizes{.log_bytes = log_bytes, .logs = 4});
     std::string problem;
     EXPECT_TRUE(succeeds(made->open(), problem)) << problem;
     journal = made.get();
@@ -197,11 +199,19 @@ TEST(LimitsCollector, ForgettingDoesNotChangeDecisionsOnAFullDisk) {
     FullDisk trial(4, make);
     size_t generations = 1'500;
     trial.run(generations);
-    // The threads that write to the disk may get no processor for a while, so the trial may need to
-    // be longer.
-    while (!HasFailure() && generations < 40'000 &&
-           (trial.failures <= 2 || journal->stats().snapshots <= 5))
-      trial.run(generations += 500);
+    // The threads that write to the disk may get no processor for a while: then the trial goes on,
+    // and waits for them.
+    const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(4);
+    const auto stats = [&] { return trial.forgets.world.made->catalog().stats(); };
+    while (!HasFailure() && std::chrono::steady_clock::now() < end &&
+           (trial.failures <= 2 || journal->stats().snapshots <= 5)) {
+      const uint64_t commits = stats().commits;
+      trial.run(generations += 100);
+      durable::tests::eventually([&] {
+        const store::Stats now = stats();
+        return now.failing || (now.commits > commits && now.log_bytes < 2 * log_bytes);
+      });
+    }
     if (HasFailure()) return;
     trial.before_end();
     EXPECT_GT(trial.failures, 2u);

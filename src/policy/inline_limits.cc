@@ -14,9 +14,6 @@ request::SpaceRef inline_space(request::Spaces& spaces) {
   return spaces.hold(inline_prefix, "", like);
 }
 
-InlineLimits::InlineLimits(request::Spaces& spaces, size_t lists_max)
-    : spaces_(spaces), lists_max_(lists_max) {}
-
 bool InlineLimits::Less::operator()(std::span<const limit::Limit> a,
                                     std::span<const limit::Limit> b) const {
   const auto key = [](const limit::Limit& limit) {
@@ -28,16 +25,19 @@ bool InlineLimits::Less::operator()(std::span<const limit::Limit> a,
 }
 
 uint32_t InlineLimits::find(std::span<const limit::Limit> limits) {
-  if (const auto known = known_.find(limits); known != known_.end()) return known->second.id();
+  const auto known = known_.find(limits);
+  if (known != known_.end() && spaces_.use_brought(known->second.id(), now_))
+    return known->second.id();
+  request::LimitsRef held = spaces_.hold_brought(limits, owner_, now_, shares_);
+  if (!held || known != known_.end()) return held.id();
   // Forgets all lists at once. One that is still in use comes back with a lookup in the registry.
   if (known_.size() >= base::bounds::inline_limits_kept_max) known_.clear();
-  request::LimitsRef held = spaces_.hold_limits(limits, lists_max_);
-  if (!held) {
-    spaces_.want_round();
-    return 0;
-  }
   return known_.emplace(std::vector(limits.begin(), limits.end()), std::move(held))
       .first->second.id();
+}
+
+void InlineLimits::release_given_way() {
+  std::erase_if(known_, [this](const auto& one) { return !spaces_.is_owned(one.second.id()); });
 }
 
 }  // namespace sluice::policy

@@ -1,8 +1,8 @@
 // Limits that come with a request in place of a rule's. Their counter is named by the key alone, so
 // a request with other limits changes those of the same counter, as a reload does
 // (limit/carry_list.h). An InlineLimits remembers the numbers of the lists that were used last; it
-// releases the others, which the collector then forgets (request/space.h). Each worker has one,
-// used by its thread.
+// releases the others, which the collector then forgets (request/space.h), and those that have
+// given way to others (request/limit_owners.h). Each worker has one, used by its thread.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,10 @@
 #include <string_view>
 #include <vector>
 
+#include "base/bounds.h"
+#include "base/time.h"
 #include "limit/limit.h"
+#include "request/limit_owners.h"
 #include "request/space.h"
 
 namespace sluice::policy {
@@ -27,15 +30,27 @@ inline constexpr limit::Limit any_limit{limit::Algorithm::fixed_window, 1, {1'00
 // Their space, the same for all protocols.
 request::SpaceRef inline_space(request::Spaces& spaces);
 
+inline constexpr request::LimitShares inline_shares{
+    .all = base::bounds::inline_limits_max,
+    .reserve = base::bounds::inline_limits_reserve,
+    .few = base::bounds::inline_limits_few,
+    .one = base::bounds::inline_limits_of_client_max};
+
 class InlineLimits {
  public:
-  // `lists_max`: the most lists of limits that the process may know, with those of rules and
-  // overrides.
-  InlineLimits(request::Spaces& spaces, size_t lists_max);
+  InlineLimits(request::Spaces& spaces, const request::LimitShares& shares)
+      : spaces_(spaces), shares_(shares) {}
 
-  // The number of a list of 1 to limit::slots_max limits (Spaces::hold_limits), which stays known
-  // while the batch holds the live policy. 0: the list is new, and the process knows too many.
+  // Whose requests come next (Request::brought_by), and when.
+  void serve(uint64_t owner, base::Time now) {
+    owner_ = owner;
+    now_ = now;
+  }
+  // The number of a list of 1 to limit::slots_max limits (Spaces::hold_brought), which stays known
+  // while the batch holds the live policy. 0: the list is new, and there are too many.
   uint32_t find(std::span<const limit::Limit> limits);
+  // Releases the lists that have given way.
+  void release_given_way();
 
   // The number of lists that are remembered.
   size_t size() const { return known_.size(); }
@@ -47,7 +62,9 @@ class InlineLimits {
   };
 
   request::Spaces& spaces_;
-  const size_t lists_max_;
+  const request::LimitShares shares_;
+  uint64_t owner_ = 0;
+  base::Time now_{};
   std::map<std::vector<limit::Limit>, request::LimitsRef, Less> known_;
 };
 

@@ -23,7 +23,7 @@ std::vector<limit::Limit> list_of(int64_t quota, Algorithm algorithm = Algorithm
 TEST(InlineLimits, AreNumberedAsTheListsOfRules) {
   request::Spaces spaces;
   const auto of_rule = spaces.hold_limits(list_of(3));
-  InlineLimits one(spaces, SIZE_MAX), other(spaces, SIZE_MAX);
+  InlineLimits one(spaces, {}), other(spaces, {});
   EXPECT_EQ(one.find(list_of(3)), of_rule.id());
   const uint32_t bucket = one.find(list_of(3, Algorithm::token_bucket));
   EXPECT_NE(bucket, of_rule.id());
@@ -38,7 +38,7 @@ TEST(InlineLimits, AreNumberedAsTheListsOfRules) {
 
 TEST(InlineLimits, AreBounded) {
   request::Spaces spaces;
-  InlineLimits limits(spaces, 5);
+  InlineLimits limits(spaces, {.all = 5});
   for (int64_t quota = 1; quota <= 5; ++quota) EXPECT_NE(limits.find(list_of(quota)), 0u);
   EXPECT_EQ(limits.find(list_of(6)), 0u);
   EXPECT_NE(limits.find(list_of(5)), 0u) << "it is known";
@@ -46,7 +46,7 @@ TEST(InlineLimits, AreBounded) {
 
 TEST(InlineLimits, ReleasesWhatItDoesNotRemember) {
   request::Spaces spaces;
-  InlineLimits limits(spaces, SIZE_MAX);
+  InlineLimits limits(spaces, {});
   constexpr size_t most = base::bounds::inline_limits_kept_max;
   for (size_t i = 1; i <= most + 1; ++i)
     EXPECT_NE(limits.find(list_of(static_cast<int64_t>(i))), 0u);
@@ -55,6 +55,28 @@ TEST(InlineLimits, ReleasesWhatItDoesNotRemember) {
   request::Marks marks = spaces.begin_round();
   spaces.end_round(marks);
   EXPECT_EQ(spaces.known_lists(), 1u);
+}
+
+TEST(InlineLimits, ReleasesWhatHasGivenWay) {
+  request::Spaces spaces;
+  InlineLimits first(spaces, {.one = 3}), second(spaces, {.one = 3});
+  for (int64_t quota = 1; quota <= 3; ++quota) {
+    first.serve(7, {quota * 1'000'000});
+    EXPECT_NE(first.find(list_of(quota)), 0u);
+  }
+  second.serve(8, {4'000'000});
+  EXPECT_NE(second.find(list_of(1)), 0u) << "used by another client, which makes it no owner";
+  first.serve(7, {5'000'000});
+  EXPECT_NE(first.find(list_of(4)), 0u);
+  EXPECT_EQ(spaces.brought().given_way, 1u);
+  first.release_given_way();
+  EXPECT_EQ(first.size(), 3u) << "the list of 2, which was used least recently";
+  spaces.end_round(spaces.begin_round());
+  EXPECT_EQ(spaces.known_lists(), 4u) << "1, 3, 4, and the one for counters without limits";
+  // What has given way and is brought again is the bringer's.
+  EXPECT_NE(second.find(list_of(2)), 0u);
+  EXPECT_NE(second.find(list_of(5)), 0u);
+  EXPECT_EQ(spaces.brought().given_way, 1u);
 }
 
 }  // namespace

@@ -72,6 +72,9 @@ struct Request {
   // The limits that it brings replace a rule's, with a counter of their own
   // (policy/inline_limits.h).
   bool limits_inline = false;
+  // Then: the number of the user who brings them (access::Identity::number); 0: there are no users,
+  // so that it goes by the client's address.
+  uint64_t brought_by = 0;
   limit::LimitMask counts = 0;  // then: which of them count (policy::Rule::counts)
   // take: a refusal takes nothing, also under rules whose takes count.
   bool strict = false;

@@ -93,6 +93,44 @@ LimitsRef Spaces::hold_limits(std::span<const limit::Limit> limits, size_t most)
   return {*this, id};
 }
 
+LimitsRef Spaces::hold_brought(std::span<const limit::Limit> limits, uint64_t owner, base::Time now,
+                               const LimitShares& shares) {
+  const std::lock_guard lock(mutex_);
+  const auto known = by_limits_.find(limits);
+  const bool is_new = known == by_limits_.end();
+  if (is_new || !lists_[known->second - 1].is_owned.load(std::memory_order_relaxed)) {
+    const size_t count = known_lists();
+    unowned_give_way_ |= is_new && count >= shares.all - shares.reserve;
+    const bool admitted =
+        owners_.admit(owner, is_new ? std::optional(count) : std::nullopt, shares, given_way_);
+    for (const uint32_t list : given_way_) {
+      lists_[list - 1].is_owned.store(false, std::memory_order_release);
+      lists_[list - 1].gives_way = true;
+    }
+    given_way_.clear();
+    if (!admitted) ++refused_;
+    if (!admitted || owners_.leaving() >= std::min<size_t>(unnamed_min, shares.one)) want_round();
+    if (!admitted) return {};
+  }
+  const uint32_t id = list_of(limits, SIZE_MAX);
+  LimitList& list = lists_[id - 1];
+  if (!list.is_owned.load(std::memory_order_relaxed)) {
+    list.used_us.store(now.us, std::memory_order_relaxed);
+    owners_.own(owner, id, now.us);
+    list.gives_way = false;
+    list.is_owned.store(true, std::memory_order_release);
+  } else {
+    use_brought(id, now);
+  }
+  divide(id);
+  return {*this, id};
+}
+
+Spaces::BroughtCounts Spaces::brought() const {
+  const std::lock_guard lock(mutex_);
+  return {owners_.given_way(), refused_};
+}
+
 // The number of the list, with a reference taken. Needs the mutex.
 uint32_t Spaces::list_of(std::span<const limit::Limit> limits, size_t most) {
   const auto known = by_limits_.find(limits);
@@ -195,6 +233,18 @@ Marks Spaces::begin_round() {
   Marks marks;
   marks.spaces_.resize(spaces_.size());
   marks.lists_.resize(lists_.size() + 1);
+  const bool all_unowned = std::exchange(unowned_give_way_, false);
+  for (uint32_t id = 1; id < marks.lists_.size(); ++id) {
+    const LimitList& list = lists_[id - 1];
+    if (!list.dying || !(list.gives_way || (all_unowned && !list.is_owned.load()))) continue;
+    if (marks.giving_way_.empty()) marks.giving_way_.resize(marks.lists_.size());
+    marks.giving_way_[id] = true;
+  }
+  if (!marks.giving_way_.empty()) {
+    if (instead_ == 0) instead_ = list_of({&instead_limit, 1}, SIZE_MAX);
+    if (instead_ < marks.giving_way_.size()) marks.giving_way_[instead_] = false;
+    marks.instead_ = instead_;
+  }
   return marks;
 }
 
@@ -236,6 +286,9 @@ void Spaces::forget_list(uint32_t id) {
   list.limits = std::vector<limit::Limit>();
   ++list.serial;
   list.used = false;
+  list.gives_way = false;
+  list.is_owned.store(false, std::memory_order_relaxed);
+  owners_.forget(id);
   const uint32_t divided = list.divided.exchange(0, std::memory_order_relaxed);
   // A counter may still name the shares; a later round forgets them.
   if (divided != 0 && divided != id) drop(lists_[divided - 1]);

@@ -14,6 +14,13 @@
 //   a counter             After that wait the store marks the entries that its counters name
 //                         (Store::mark_named); no charge is left that could name another.
 //   a list's shares       (divide_by) are known as long as the list.
+//   a list that gives way Lists that came with requests have owners (request/limit_owners.h). One
+//                         whose owner has lost it is not kept by the counters of requests that
+//                         bring limits (Space::carry is `apart`): the store moves their states
+//                         among those of limits that are left out, under the list `Marks::instead`,
+//                         so that no counter loses anything. Where counters refer to so many lists
+//                         that requests use the reserve (LimitShares), a list without an owner
+//                         gives way as well: those that a store on disk brought back.
 //   a store on disk       disk::Names: while it is being loaded it holds the entries that it
 //                         resolves, and the store marks nothing, nor while a snapshot is written.
 //   code that keeps ids   compares what they stand for (redis::LimitTexts, disk::Names), or
@@ -41,6 +48,7 @@
 
 #include "base/check.h"
 #include "request/charge.h"
+#include "request/limit_owners.h"
 
 namespace sluice::request {
 
@@ -161,11 +169,20 @@ class Marks {
   void limits(uint32_t id) {
     if (id < lists_.size()) lists_[id] = true;
   }
+  // Is a counter to be taken from the list, and written under `instead`?
+  bool gives_way(uint32_t id) const { return id < giving_way_.size() && giving_way_[id]; }
+  uint32_t instead() const { return instead_; }
 
  private:
   friend class Spaces;
   std::vector<bool> spaces_, lists_;  // by id; entries newer than the round are not forgotten
+  std::vector<bool> giving_way_;      // by id; empty: no list gives way
+  uint32_t instead_ = 0;
 };
+
+// A list whose only limit holds nothing for longer than a microsecond: of a counter that has
+// nothing but limits that are left out.
+inline constexpr limit::Limit instead_limit{limit::Algorithm::fixed_window, 1, {1}};
 
 class Spaces {
   struct Less {
@@ -186,6 +203,23 @@ class Spaces {
   // A number, 1 or more, for a list of limits, so that a counter can name the list it was written
   // under. Empty: it is new, and there are `most` lists or more.
   LimitsRef hold_limits(std::span<const limit::Limit> limits, size_t most = SIZE_MAX);
+  // The same for a list that comes with a request, of the client `owner`. Empty: it is new, and
+  // there are too many, or too many of the owner.
+  LimitsRef hold_brought(std::span<const limit::Limit> limits, uint64_t owner, base::Time now,
+                         const LimitShares& shares);
+  // A list that was held so is brought again. False: it has given way, so it must be held again.
+  // Takes no lock. What is less than used_grain after the last use is not noted.
+  static constexpr base::Duration used_grain = base::milliseconds(100);
+  bool use_brought(uint32_t id, base::Time now);
+  // Has a list that was held so not given way? Takes no lock.
+  bool is_owned(uint32_t id) const {
+    return lists_[id - 1].is_owned.load(std::memory_order_acquire);
+  }
+  // The lists that have given way since the start, and how often one was refused.
+  struct BroughtCounts {
+    uint64_t given_way = 0, refused = 0;
+  };
+  BroughtCounts brought() const;
   // The same, for entries that are never forgotten.
   const Space* intern(std::string_view prefix, std::string_view suffix, const Space& like = {},
                       size_t most = SIZE_MAX);
@@ -237,7 +271,7 @@ class Spaces {
  private:
   friend class LimitsRef;
   friend class SpaceRef;
-  // Entries that may be out of use before a round is needed.
+  // Entries that may be out of use, or lists that may be leaving, before a round is needed.
   static constexpr int64_t unnamed_min = 1024;
 
   struct Named {
@@ -252,7 +286,10 @@ class Spaces {
   struct LimitList : Named {
     std::vector<limit::Limit> limits;
     uint32_t serial = 0;
+    bool gives_way = false;  // it was an owner's, and is not any more
     std::atomic<uint32_t> divided{0};
+    std::atomic<bool> is_owned{false};
+    std::atomic<int64_t> used_us{0};  // by requests that brought it
   };
 
   void take(Named& named);
@@ -269,13 +306,27 @@ class Spaces {
   StableList<LimitList> lists_;  // element n has number n + 1
   std::map<std::span<const limit::Limit>, uint32_t, Less> by_limits_;
   std::vector<uint32_t> free_spaces_, free_lists_;  // ids to be used again
-  unsigned servers_ = 0;                            // of divide_by; 0: not called
+  LimitOwners owners_{
+      [this](uint32_t id) { return lists_[id - 1].used_us.load(std::memory_order_relaxed); }};
+  std::vector<uint32_t> given_way_;  // scratch
+  uint64_t refused_ = 0;
+  bool unowned_give_way_ = false;  // since the last round a request has used the reserve
+  uint32_t instead_ = 0;           // the number of the list of `instead_limit`; 0: not yet needed
+  unsigned servers_ = 0;           // of divide_by; 0: not called
   std::atomic<size_t> spaces_known_{0}, lists_known_{0};
   std::atomic<int64_t> unnamed_{0};  // spaces and lists that are not in use
   // The numbers of spaces and lists after the last round: not in use, and known.
   std::atomic<int64_t> left_unnamed_{0}, left_known_{0};
   mutable std::atomic<bool> full_{false};  // since the last round a caller found no room
 };
+
+inline bool Spaces::use_brought(uint32_t id, base::Time now) {
+  LimitList& list = lists_[id - 1];
+  if (!is_owned(id)) return false;
+  if (now.us - list.used_us.load(std::memory_order_relaxed) >= used_grain.us)
+    list.used_us.store(now.us, std::memory_order_relaxed);
+  return true;
+}
 
 inline LimitsRef::LimitsRef(const LimitsRef& other) : spaces_(other.spaces_), id_(other.id_) {
   if (id_ != 0) spaces_->copy(spaces_->lists_[id_ - 1]);

@@ -95,9 +95,14 @@ Connection::~Connection() {
   worker_.stats().holds(protocol_, shared_->held());
 }
 
+uint64_t Connection::client() const {
+  if (client_ == 0) client_ = client_of(stream_.fd());
+  return client_;
+}
+
 bool Connection::start() {
   if (stream_.is_tls()) {
-    handshake_ = std::make_unique<Handshake>(*this, client_of(stream_.fd()));
+    handshake_ = std::make_unique<Handshake>(*this, client());
     worker_.begin_handshake(*handshake_);
     note_handshake();
   } else {

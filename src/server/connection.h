@@ -115,6 +115,7 @@ class Connection final : public engine::ReplySink,
   std::string_view certificate() const override {
     return certificate_ == nullptr ? std::string_view() : *certificate_;
   }
+  uint64_t client() const override;
   void on_lists_done() override;
   void on_ready(bool readable, bool writable, bool ended) override;
   void on_turn() override;
@@ -193,6 +194,7 @@ class Connection final : public engine::ReplySink,
   AgeList<Connection>::Member lent_{*this};   // while it holds more than the small buffer
   std::unique_ptr<Handshake> handshake_;      // null: it has none under way
   std::unique_ptr<const std::string> certificate_;  // the name in the client's; null: none
+  mutable uint64_t client_ = 0;                     // client_number; 0: nothing has asked for it
   // What its session keeps (request::Session::kept), and its unfinished requests if there may be
   // several; null: nothing since the connection began.
   struct Keeping {

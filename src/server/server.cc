@@ -58,6 +58,28 @@ const char* kind_name(Service::Kind kind) {
 constexpr std::string_view http1_alone = "\x08http/1.1";  // as ALPN has it
 constexpr std::string_view too_many = "too many connections; this server has reached its bound";
 
+// The metrics of the lists of limits that requests bring. Any thread.
+class BroughtLimitsSource final : public metrics::Source {
+ public:
+  explicit BroughtLimitsSource(const request::Spaces& spaces) : spaces_(spaces) {}
+
+  void collect(metrics::Page& page) const override {
+    const request::Spaces::BroughtCounts counts = spaces_.brought();
+    page.gauge("sluice_limit_lists", "Different lists of limits that are known.",
+               static_cast<double>(spaces_.known_lists()));
+    page.counter("sluice_brought_limits_given_way_total",
+                 "Lists of limits that came with requests and gave way to others.",
+                 static_cast<double>(counts.given_way));
+    page.counter("sluice_brought_limits_refused_total",
+                 "Requests with limits of their own that failed as there were too many different "
+                 "ones.",
+                 static_cast<double>(counts.refused));
+  }
+
+ private:
+  const request::Spaces& spaces_;
+};
+
 // The metrics of the ids of charges. Any thread.
 class ChargeIdsSource final : public metrics::Source {
  public:
@@ -103,6 +125,7 @@ struct Server::Impl {
           done();
         });
       });
+      admin_plane.add_source(brought_limits.emplace(*options.spaces));
     }
     admin_plane.add_source(doors);
     admin_plane.add_source(charge_ids_source);
@@ -212,6 +235,7 @@ struct Server::Impl {
   TlsWatch tls_watch{log};
   const std::unique_ptr<request::ChargeIds> charge_ids = std::make_unique<request::ChargeIds>();
   ChargeIdsSource charge_ids_source{*charge_ids};
+  std::optional<BroughtLimitsSource> brought_limits;  // none: requests cannot bring limits
   std::deque<ListenerView> listener_views;
   AdminPlane admin_plane;
   std::deque<ServerView> views;  // by the protocols' numbers

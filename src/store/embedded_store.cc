@@ -486,13 +486,54 @@ void EmbeddedStore::mark_stripe(size_t index, request::Marks& marks) {
     const uint32_t end = std::min(from + sweep_chains_per_lock, stripe.chains());
     for (uint32_t chain = from; chain < end; ++chain) stripe.prefetch_chain(region_, chain);
     for (uint32_t chain = from; chain < end; ++chain) {
-      stripe.each(region_, chain, [&](const Entry& entry) {
+      stripe.each(region_, chain, [&](Entry& entry) {
         marks.space(entry.space());
-        marks.limits(entry.limits_id());
+        if (marks.gives_way(entry.limits_id()))
+          to_take_.push_back(&entry);
+        else
+          marks.limits(entry.limits_id());
       });
     }
+    for (Entry* const entry : to_take_) take_from_limits(*entry, marks);
+    to_take_.clear();
   };
   each_step_of((*table_)[index], step, [] { return true; });
+}
+
+// Leaves out all limits of a counter, so that it does not name their list any more. Its states are
+// all there when a request brings these limits again. The list stays named while requests wait for
+// the counter, and while there is no memory for the limits that are left out.
+void EmbeddedStore::take_from_limits(Entry& entry, request::Marks& marks) {
+  const request::Space& space = spaces_.at(entry.space());
+  const uint32_t id = entry.limits_id();
+  if (space.carry != limit::CarryOver::apart || entry.waited_for() || entry.keeps_limits())
+    return marks.limits(id);
+  request::Charge charge;
+  charge.space = &space;
+  charge.key = entry.key();
+  charge.hash = hash_(space.id, charge.key);
+  charge.limits_id = marks.instead();
+  charge.limits = spaces_.limits(charge.limits_id);
+  PendingCharge own;
+  own.charge = &charge;
+  own.entry = &entry;
+  Cells was;
+  entry.load(was.data());
+  // What is fresh by now is dropped at the next request.
+  const auto count =
+      limit::carry_over_list({was.data(), entry.cells()}, spaces_.limits(id), charge.limits,
+                             space.carry, base::Time{INT64_MIN}, own.next.data());
+  own.cells = count.all;
+  own.left_out = count.left_out;
+  if (own.cells != entry.cells()) {
+    own.place = locked_of(charge).stripe.insert(region_, hash_, charge.hash, space.id, charge.key,
+                                                own.cells);
+    if (own.place == nullptr) return marks.limits(id);
+    if (entry.keeps_fresh()) own.place->set_keeps_fresh();
+    move_in(own);
+  }
+  write(own);
+  marks.limits(charge.limits_id);
 }
 
 std::vector<std::string> EmbeddedStore::list(const request::Space& space, std::string_view prefix,

@@ -156,6 +156,7 @@ class EmbeddedStore final : public Store, public Catalog {
 
   size_t purge_noted(base::Time now);
   void mark_stripe(size_t index, request::Marks& marks);
+  void take_from_limits(Entry& entry, request::Marks& marks);
 
   // Calls `step(stripe, chain)` for every sweep_chains_per_lock chains, and takes the lock again
   // for each step. Every counter that exists all the time is visited at least once. Ends early once
@@ -250,7 +251,8 @@ class EmbeddedStore final : public Store, public Catalog {
   uint64_t round_chains_ = 0, chains_seen_ = 0;  // chains of the last round, and of this one so far
   size_t sweep_stripe_ = 0, changed_stripe_ = 0;
   uint32_t sweep_chain_ = 0;
-  size_t marked_stripes_ = 0;  // the stripes that mark_named has finished
+  size_t marked_stripes_ = 0;    // the stripes that mark_named has finished
+  std::vector<Entry*> to_take_;  // scratch: entries whose lists give way
 };
 
 // The most states of counters that a journal's log may have, so that the table has places for all

@@ -460,13 +460,28 @@ std::optional<YamlError> refuse_manifest(YamlNode root) {
       "give the file that is in it; of a ConfigMap a text under `data`"};
 }
 
+std::optional<YamlError> build(std::string_view text, YamlDocument& document,
+                               const YamlReading& reading) {
+  if (auto error = check_bytes(text, reading)) return error;
+  if (text.starts_with("\uFEFF")) text.remove_prefix(3);
+  return YamlBuilder(text, document, reading).build();
+}
+
 }  // namespace
 
 std::optional<YamlError> parse_yaml(std::string_view text, YamlDocument& document,
                                     const YamlReading& reading) {
-  if (auto error = check_bytes(text, reading)) return error;
-  if (text.starts_with("\uFEFF")) text.remove_prefix(3);
-  if (auto error = YamlBuilder(text, document, reading).build()) return error;
+  auto error = build(text, document, reading);
+  // Manifests often are several documents, of which the first is there by now.
+  if (auto manifest = refuse_manifest(document.root())) return manifest;
+  return error;
+}
+
+std::optional<YamlError> find_manifest(std::string_view text) {
+  if (text.find("apiVersion") == text.npos) return std::nullopt;
+  YamlDocument document;
+  constexpr YamlReading reading{.first_document_only = true};
+  if (build(text, document, reading)) return std::nullopt;
   return refuse_manifest(document.root());
 }
 

@@ -128,6 +128,8 @@ struct YamlReading {
 inline constexpr size_t yaml_depth_max = 64;
 std::optional<YamlError> parse_yaml(std::string_view text, YamlDocument& document,
                                     const YamlReading& reading = {});
+// For formats that are not YAML: is the text a manifest of Kubernetes, in YAML or in JSON?
+std::optional<YamlError> find_manifest(std::string_view text);
 base::Diagnostic to_diagnostic(YamlError error, std::string_view file);
 
 }  // namespace sluice::policy

@@ -172,6 +172,12 @@ TEST(YamlTree, SaysThatAManifestIsOneInOneSentence) {
             "f:1:1: error: this is a manifest of Kubernetes (a ConfigMap), not a policy; give the "
             "file that is in it; of a ConfigMap a text under `data`");
   EXPECT_NE(read("kind: \"a\\n\"\napiVersion: v1\n").find("(a a\\n)"), std::string::npos);
+  const std::string one = read("apiVersion: v1\nkind: ConfigMap\n");
+  EXPECT_EQ(read("---\napiVersion: v1\nkind: ConfigMap\n---\nkind: Service\n"),
+            "f:2" + one.substr(3));
+  EXPECT_EQ(read("apiVersion: v1\nkind: ConfigMap\n---\n{{ a }}: [\n"), one);
+  EXPECT_NE(read("{\"apiVersion\": \"v1\", \"kind\": \"ConfigMap\"}").find("manifest"),
+            std::string::npos);
   // One of the two keys is not enough, nor are both further in.
   for (const char* text :
        {"kind: ConfigMap\nrules: []", "apiVersion: v1", "kind: [a]\napiVersion: b",

@@ -1,9 +1,11 @@
 #include "protocol/divvy/rules.h"
 
 #include <algorithm>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 
+#include "policy/read/yaml_tree.h"
 #include "policy/rule_set.h"
 #include "policy/text.h"
 #include "protocol/divvy/raw.h"
@@ -344,6 +346,12 @@ void read_divvy(std::string_view text, DivvyFormat format, DivvyMatching matchin
   const size_t before = diagnostics.size();
   const std::vector<RawRule> raws = format == DivvyFormat::ini ? read_divvy_ini(content, report)
                                                                : read_divvy_json(content, report);
+  // Its lines say nothing each.
+  if (auto manifest = raws.empty() ? policy::find_manifest(content) : std::nullopt) {
+    diagnostics.resize(before);
+    report.error({manifest->line}, {}, std::move(manifest->message), std::move(manifest->remedy));
+    return;
+  }
   const size_t room =
       base::bounds::rules_max - std::min(base::bounds::rules_max, rules.rules(&dialect).size());
   if (raws.size() > room) {

@@ -150,6 +150,20 @@ TEST(DivvyFirstDay, DefaultsDenyOrAccept) {
   }
 }
 
+TEST(DivvyFirstDay, AManifestOfKubernetesGetsOneSentence) {
+  const std::string_view yaml = "apiVersion: v1\nkind: ConfigMap\n---\napiVersion: v1\n";
+  const std::string_view json = R"({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "b"}})";
+  for (const auto& [text, format] : {std::pair{yaml, DivvyFormat::ini}, {json, DivvyFormat::json}})
+    EXPECT_EQ(Policy(text, format).messages(),
+              "rules:1: error: this is a manifest of Kubernetes (a ConfigMap), not a policy; give "
+              "the file that is in it; of a ConfigMap a text under `data`\n");
+  // What Divvy reads is read, whatever stands beside it.
+  EXPECT_TRUE(Policy(R"({"apiVersion": "v1", "kind": "x",
+                         "default": {"operation": {}, "creditLimit": 1, "resetSeconds": 0}})",
+                     DivvyFormat::json)
+                  .accepted());
+}
+
 TEST(DivvyFirstDay, ARuleForOneUserBeforeOneForAllUsers) {
   const std::string one =
       "[method=GET path=/crisper/carrots userId=10]\ncreditLimit = 100\nresetSeconds = 60\n";

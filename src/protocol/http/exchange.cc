@@ -458,7 +458,8 @@ Exchange::Begun Exchange::ask_body(const ConnectionContext& around, uint32_t not
   const bool resets = route_->action == Action::reset;
   for (size_t i = 0; i < body.subjects.size(); ++i) {
     const TakeSubject& subject = body.subjects[i];
-    request::Request request{.note = note, .prefix = {}, .tag = {}};
+    request::Request request{
+        .brought_by = around.identity.number(), .note = note, .prefix = {}, .tag = {}};
     request.joins = together && i > 0;
     request.needs_rule = together && around.options.unmatched != Unmatched::allow;
     switch (route_->action) {
@@ -630,6 +631,7 @@ Exchange::Begun Exchange::ask_wait(const TakeBody& body, const ConnectionContext
   const bool at_once = timeout.us == 0;
   ask_subject(body, body.subjects[0],
               {.verb = at_once ? Verb::take : Verb::wait,
+               .brought_by = around.identity.number(),
                .must_fit = true,
                .wait_at_most = timeout,
                .note = note,

@@ -46,6 +46,7 @@ void RespSession::look_at_keys(const CommandEntry& entry, Words keys) {
       requests_->add(request::Entry{command_entry, inline_command});
       requests_->add(policy::any_limit);
       request.limits_inline = true;
+      request.brought_by = identity_.number();
       request.as_written = verb == Verb::peek;
     }
     requests_->add(request::Entry{key_entry, key});

@@ -495,6 +495,7 @@ void RespSession::take_window(Words words) {
   requests_->add(request::Entry{key_entry, throttle_.key});
   requests_->add(throttle_.limit);
   requests_->commit({.limits_inline = true,
+                     .brought_by = identity_.number(),
                      .note = silent_ ? silent : increx,
                      .cost = throttle_.cost,
                      .prefix = {},

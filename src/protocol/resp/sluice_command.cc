@@ -485,6 +485,7 @@ void RespSession::commit_subject(const SluiceSubject& subject, request::Request 
     requests_->add(request::Entry{command_entry, inline_command});
     requests_->add(request::Entry{key_entry, subject.key});
     request.limits_inline = true;
+    request.brought_by = identity_.number();
     if (request.as_written) {
       requests_->add(policy::any_limit);
     } else {

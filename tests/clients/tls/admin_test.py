@@ -124,6 +124,16 @@ class AdminTest(TlsTest):
         self.assertEqual(status, 2)
         self.assertIn("--cert and its key go together", told)
 
+    def test_changes_name_the_certificate(self) -> None:
+        where = self.listen(clients=self.required)
+        asks = ("--admin", f"https://{where}", *self.trusting, *self.showing(self.known()))
+        status, _, told = self.run_sluice("override", "set", "--rule", "mails", "--actor", "a", "--deny", *asks)
+        self.assertEqual(status, 0, told)
+        status, printed, told = self.run_sluice("changes", "--json", *asks)
+        self.assertEqual(status, 0, told)
+        [change] = json.loads(printed)["changes"]
+        self.assertRegex(change["by"], rf"^(127\.0\.0\.1|\[::1\]):[0-9]+, certificate {NAME}$")
+
     def test_the_token_is_wanted_beside_a_certificate(self) -> None:
         """Also of a certificate that a user has, with the right `admin`."""
         (self.folder / "token").write_text(TOKEN)
