@@ -89,7 +89,7 @@ Worker::Worker(store::Store& store, base::Clock& clock, const live::Live& live,
                .wake = [this] { loop_.post([this] { advance(); }); },
                .run = [this](std::function<void()> what) { loop_.post(std::move(what)); }},
               std::move(log)) {
-  store_.attach(engine_.completions(), loop_);
+  store_.attach(engine_.completions(), &loop_);
 }
 
 Worker::~Worker() {
@@ -441,7 +441,7 @@ void Worker::end_if_idle() {
   owing_.clear();
   due_.cancel();
   waits_timer_.cancel();
-  store_.detach(engine_.completions());
+  store_.attach(engine_.completions(), nullptr);
   detached_ = true;
   loop_.stop();
 }
