@@ -130,7 +130,7 @@ void Connection::on_ready(bool readable, bool writable, bool ended) {
   if (!readable_ || undecided_) return;
   if (phase_ == Phase::draining) {
     drain();
-  } else if (may_read() && !finishing_) {
+  } else if (may_read() && stop_ != Stop::finishing) {
     // A handshake costs more than hundreds of decisions.
     if (handshake_ != nullptr) return worker_.loop().after_others(*this);
     read_more();
@@ -142,7 +142,7 @@ void Connection::on_turn() {
   worker_.gathered().send_if_full();
   if (phase_ == Phase::draining && readable_) return drain();
   if (!may_read()) return;  // once it may be read, it is processed
-  if (undecided_ || finishing_) return process();
+  if (undecided_ || stop_ == Stop::finishing) return process();
   if (readable_) read_more();
 }
 
@@ -278,8 +278,8 @@ void Connection::process() {
     if (phase_ == Phase::flushing) return close_gently();
     if (end_) return under_way_.empty() ? close_gently() : void();
     if (!account()) return give_way();
-    if (!finishing_) {
-      if (ends_now_ && !may_owe()) return finish();
+    if (stop_ != Stop::finishing) {
+      if (stop_ == Stop::answering && !may_owe()) return finish();
       // Few bytes need no large buffer; a request that fills the buffer needs a larger one.
       if (in_capacity_ > Worker::small_buffer_bytes && in_size_ <= Worker::small_buffer_bytes / 2) {
         swap_buffer(Worker::small_buffer_bytes);
@@ -366,7 +366,8 @@ size_t Connection::receive_batch(engine::Served& served, bool& progressed) {
     return work;
   }
   worker_.loop().add_work(count + received.work);
-  ends_now_ = ends_soon_;
+  if (stop_ == Stop::behind_answer) [[unlikely]]
+    stop_ = Stop::answering;
   served = engine.serve(batch, protocol_, *session_, out, this);
   if (served == engine::Served::later) [[unlikely]]
     under_way_.push_back({&batch, nullptr, 0});
@@ -456,7 +457,7 @@ bool Connection::decide() {
     if (!closing && resumable_.empty() && !can_receive()) [[unlikely]] {
       if (!waits_.is_in(send_ages_)) waits_.leave();
       if (ending_) end_wait();
-      if (finishing_ && !leaving_ && under_way_.empty() && !awaits_late_replies())
+      if (stop_ == Stop::finishing && !leaving_ && under_way_.empty() && !awaits_late_replies())
         end_session(request::Ending::stopping);
       return false;
     }
@@ -497,13 +498,13 @@ void Connection::resume(engine::Batch& batch) {
 
 void Connection::on_lists_done() {
   const auto self = shared_from_this();
-  if (finishing_ && may_read()) process();
+  if (stop_ == Stop::finishing && may_read()) process();
 }
 
 void Connection::finish() {
-  if (finishing_ || phase_ != Phase::serving) return;
+  if (stop_ == Stop::finishing || phase_ != Phase::serving) return;
   if (handshake_ != nullptr) return abort();  // it has had its time
-  finishing_ = true;
+  stop_ = Stop::finishing;
   last_bytes_ = stream_.unread_bytes();
   const bool awaits = awaits_late_replies();
   // Batches under way may be charged already, so they are answered first.
@@ -513,7 +514,7 @@ void Connection::finish() {
 }
 
 bool Connection::may_owe() const {
-  if (finishing_ || phase_ != Phase::serving || is_turned_away()) return false;
+  if (stop_ == Stop::finishing || phase_ != Phase::serving || is_turned_away()) return false;
   const bool has_begun = stream_.is_tls() ? heard_ : stream_.has_received();
   return is_unfinished() || stream_.unread_bytes() > 0 || !has_begun;
 }
@@ -675,8 +676,8 @@ bool Connection::flush(bool needs_commit) {
 // of the turn.
 bool Connection::flush_at_turn_end(bool needs_commit) {
   auto& out = worker_.out();
-  if (out.empty() || out.size() >= GatheredOutput::bytes_max || !worker_.gathers() || finishing_ ||
-      !unsent_.empty() || commit_seq_of(out.view(), needs_commit) != 0)
+  if (out.empty() || out.size() >= GatheredOutput::bytes_max || !worker_.gathers() ||
+      stop_ == Stop::finishing || !unsent_.empty() || commit_seq_of(out.view(), needs_commit) != 0)
     return flush(needs_commit);
   has_gathered_ = true;
   worker_.gathered().add(*this, out.view());

@@ -95,7 +95,9 @@ class Connection final : public engine::ReplySink,
   void finish();
   // As `finish`, once a request that arrives from here on is answered and nothing has arrived of
   // the next.
-  void finish_behind_answer() { ends_soon_ = true; }
+  void finish_behind_answer() {
+    if (stop_ == Stop::no) stop_ = Stop::behind_answer;
+  }
   // May a request be on its way: are there bytes to read, has the client begun a request, or sent
   // nothing yet since it connected?
   bool may_owe() const;
@@ -135,6 +137,15 @@ class Connection final : public engine::ReplySink,
   // From each phase `abort` leads to closed: an error of the socket, a timeout, no memory for
   // output. No phase leads back.
   enum class Phase { serving, flushing, draining, closed };
+  // While it serves:
+  //
+  // stop           what happens in it                              next
+  // no             the server does not stop                        behind_answer, finishing
+  // behind_answer  it is told to, and a request may be on its way  answering: one has arrived
+  //                                                                finishing
+  // answering      that request is served                          finishing: none is on its way
+  // finishing      what had arrived is answered, and nothing else  flushing
+  enum class Stop : uint8_t { no, behind_answer, answering, finishing };
 
   void read();
   void read_more();
@@ -241,6 +252,7 @@ class Connection final : public engine::ReplySink,
   size_t drained_ = 0;
   const protocol::Protocol protocol_;
   Phase phase_ = Phase::serving;
+  Stop stop_ = Stop::no;
   bool leaving_ = false;   // the session has announced the close; nothing more is received
   bool readable_ = false;  // there may be something to read
   // the client has ended its side; a short read does not mean that the socket is empty
@@ -253,10 +265,7 @@ class Connection final : public engine::ReplySink,
   bool undecided_ = false;        // input that was read waits for its turn
   bool worked_ = false;           // the last `receive` did work beside its requests
   bool completed_ = false;        // the unfinished request began after the last look at it
-  bool finishing_ = false;        // the server stops; requests that had arrived before are answered
-  size_t last_bytes_ = 0;         // of that
-  bool ends_soon_ = false;        // the server stops; it ends behind an answer
-  bool ends_now_ = false;         // and a request has arrived since
+  size_t last_bytes_ = 0;         // with Stop::finishing: that had arrived and are not read yet
   std::string_view turned_away_;  // why it is not served; a literal
   // with leaving_: why the client is refused; a literal
   std::string_view refusal_;
