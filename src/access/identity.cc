@@ -25,11 +25,6 @@ Identity::Identity(const Access* access, std::string certificate)
   refresh();
 }
 
-void Identity::present(std::string_view certificate) {
-  certificate_ = certificate;
-  if (access_ != nullptr) take_rights();
-}
-
 void Identity::refresh() {
   if (access_ == nullptr || access_->version() == version_) return;
   version_ = access_->version();

@@ -18,9 +18,6 @@ class Identity {
   // which is who it is as long as it shows no token; empty: it has shown none.
   explicit Identity(const Access* access, std::string certificate = {});
 
-  // The same, once the client has shown it.
-  void present(std::string_view certificate);
-
   // Takes the live list if there is another one.
   void refresh();
   // Are there users, so that clients have to authenticate?

@@ -186,9 +186,7 @@ TEST(Identity, IsThatOfTheCertificateUnlessThereIsAToken) {
   EXPECT_TRUE(shop.authorize(""));
   EXPECT_TRUE(shop.may(Right::put));
   // One who authenticates once, and shows the certificate before.
-  Identity late(&access);
-  EXPECT_FALSE(late.is_known());
-  late.present("spiffe://cluster/shop");
+  Identity late(&access, "spiffe://cluster/shop");
   EXPECT_EQ(late.user(), "shop");
   EXPECT_TRUE(late.log_in("", token));
   EXPECT_EQ(late.user(), "a");

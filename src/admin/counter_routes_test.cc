@@ -28,7 +28,8 @@ constexpr int64_t now_us = 1'700'000'000'000'000;
 // A store of which one search covers a third of the names. `behind` runs after each batch.
 class Meddling final : public store::Store, public store::Catalog {
  public:
-  explicit Meddling(const request::Spaces& spaces) : inner_(0, base::Hash(1), spaces) {}
+  explicit Meddling(const request::Spaces& spaces)
+      : Store(*this, nullptr), inner_(0, base::Hash(1), spaces) {}
 
   store::Applied apply(const request::Batch& batch, base::Time now,
                        store::CompletionQueue* completions, const store::Pin& pin,
@@ -53,7 +54,6 @@ class Meddling final : public store::Store, public store::Catalog {
     if (part + 1 < parts) stored.rest = std::to_string(part + 1);
     return stored;
   }
-  store::Catalog& catalog() override { return *this; }
   std::optional<base::Time> advance(store::CompletionQueue& completions, base::Time now) override {
     return inner_.advance(completions, now);
   }

@@ -65,9 +65,8 @@ class Ear final : public request::Session {
             {verdict.slots.begin(), verdict.slots.end()}};
     return true;
   }
-  std::string_view fault() const override { return {}; }
-  void farewell(base::Buffer&) override {}
-  void refuse(std::string_view, base::Buffer&) override {}
+  request::Fault fault() const override { return {}; }
+  void end(request::Ending, std::string_view, base::Buffer&) override {}
 
   Told told;
 };

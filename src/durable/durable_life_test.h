@@ -58,7 +58,7 @@ struct Life {
     std::string problem;
     EXPECT_TRUE(succeeds(store->start(), problem)) << problem;
   }
-  ~Life() { store->detach(completions); }
+  ~Life() { store->attach(completions, nullptr); }
 
   store::Applied apply(Asked& asked, base::Time now, request::Ticket ticket = {0, 0}) {
     return store->apply({{&asked.group, 1}, asked.charges, asked.decisions}, now, &completions, {},

@@ -62,7 +62,8 @@ DurableStore::DurableStore(const DurableOptions& options,
                            std::unique_ptr<store::EmbeddedStore> table,
                            std::unique_ptr<disk::Journal> journal,
                            std::shared_ptr<spdlog::logger> log)
-    : options_(options),
+    : Store(*this, this),
+      options_(options),
       table_(std::move(table)),
       journal_(std::move(journal)),
       log_(std::move(log)) {
@@ -334,7 +335,8 @@ bool DurableStore::await_commit(store::CompletionQueue& completions) {
   return std::max(durable_seq_.load(), failed_seq_.load()) < table_->changes().last();
 }
 
-void DurableStore::detach(store::CompletionQueue& completions) {
+void DurableStore::attach(store::CompletionQueue& completions, net::Loop* loop) {
+  if (loop != nullptr) return;
   {
     const std::lock_guard lock(waiting_mutex_);
     waiting_.erase(&completions);

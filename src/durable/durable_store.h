@@ -71,9 +71,6 @@ class DurableStore final : public store::Store,
   // Commits the last changes. All completion queues must be detached before.
   ~DurableStore() override;
 
-  store::Committer* committer() override { return this; }
-  store::Catalog& catalog() override { return *this; }
-
   store::Applied apply(const request::Batch& batch, base::Time now,
                        store::CompletionQueue* completions = nullptr, const store::Pin& pin = {},
                        request::Ticket ticket = request::no_ticket) override;
@@ -83,7 +80,7 @@ class DurableStore final : public store::Store,
   uint64_t durable_seq() const override { return durable_seq_.load(); }
   uint64_t failed_seq() const override { return failed_seq_.load(); }
   bool await_commit(store::CompletionQueue& completions) override;
-  void detach(store::CompletionQueue& completions) override;
+  void attach(store::CompletionQueue& completions, net::Loop* loop) override;
   std::string_view message_for(request::Error error) const override;
   std::optional<base::Time> advance(store::CompletionQueue& completions, base::Time now) override;
   bool cancel(store::CompletionQueue& completions, request::Ticket ticket, base::Time now) override;

@@ -210,7 +210,7 @@ TEST(DurableStore, AReplyWithoutACommitToWaitForIsAlreadyOnDisk) {
         for (const auto& block : disk.blocks) found |= block.contains({"t/", "", asked.keys[0]});
         missing += found ? 0 : 1;
       }
-      life.store->detach(completions);
+      life.store->attach(completions, nullptr);
     });
   }
   for (auto& thread : all) thread.join();

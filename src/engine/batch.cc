@@ -60,7 +60,7 @@ Decider::Decider(Deps&& deps, std::shared_ptr<spdlog::logger> log)
 }
 
 Decider::~Decider() {
-  deps_.store.detach(completions_);
+  deps_.store.attach(completions_, nullptr);
 }
 
 bool Decider::take_policy() {

@@ -31,9 +31,8 @@ struct Client final : request::Session {
     rules.emplace_back(verdict.rule);
     return true;
   }
-  std::string_view fault() const override { return ""; }
-  void farewell(base::Buffer&) override {}
-  void refuse(std::string_view, base::Buffer&) override {}
+  request::Fault fault() const override { return {}; }
+  void end(request::Ending, std::string_view, base::Buffer&) override {}
 
   std::vector<request::Verdict> verdicts;  // their views are void
   std::vector<limit::Decision> tightest;

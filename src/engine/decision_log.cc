@@ -106,8 +106,8 @@ void log_decision(spdlog::logger& log, const Batch& batch, const request::Reques
   const policy::Plan& plan = batch.plan;
   const Verb verb = request.verb;
   std::string asked = asked_of(batch.protocol, verb, batch.requests.descriptor(request));
-  const std::string_view id = batch.session->id_of(request);
-  if (!id.empty()) asked += " id " + part_text(id);
+  if (protocol::describe(batch.protocol).tags_are_ids && !request.tag.empty())
+    asked += " id " + part_text(request.tag);
   const auto took =
       std::chrono::duration_cast<std::chrono::microseconds>(steady_clock::now() - batch.began);
   for (const auto& step : plan.steps(part)) {

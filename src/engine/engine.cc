@@ -263,7 +263,7 @@ void Engine::match_all(Batch& batch, size_t end) {
                                        batch.requests.limits(request), *batch.sink);
       if (batch.tickets.back() == no_ticket) continue;
       plan.let_wait(batch.tickets.back(), 0);
-      if (batch.session->is_interrupted()) [[unlikely]]
+      if (batch.session->has_ended_wait(request)) [[unlikely]]
         late_.interrupt(*batch.sink, batch.session);
     }
   }

@@ -54,9 +54,8 @@ struct Client final : request::Session, ReplySink {
     replies.push_back(read(verdict));
     return true;
   }
-  std::string_view fault() const override { return ""; }
-  void farewell(base::Buffer&) override {}
-  void refuse(std::string_view, base::Buffer&) override {}
+  request::Fault fault() const override { return {}; }
+  void end(request::Ending, std::string_view, base::Buffer&) override {}
   void reply_late(const request::Request&, const request::Verdict& verdict, base::Time) override {
     replies.push_back(read(verdict));
   }

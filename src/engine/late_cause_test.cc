@@ -47,9 +47,8 @@ struct Waiter final : request::Session, ReplySink {
     ADD_FAILURE() << "it waits";
     return true;
   }
-  std::string_view fault() const override { return {}; }
-  void farewell(base::Buffer&) override {}
-  void refuse(std::string_view, base::Buffer&) override {}
+  request::Fault fault() const override { return {}; }
+  void end(request::Ending, std::string_view, base::Buffer&) override {}
   void reply_late(const request::Request&, const request::Verdict& verdict, base::Time) override {
     causes.push_back(verdict.cause);
     EXPECT_NE(verdict.error, "");

@@ -260,7 +260,7 @@ bool LateReplies::give_up(const Batch& batch, const policy::Plan::RequestPlan& p
 void LateReplies::interrupt(ReplySink& sink, const request::Session* session, bool stops) {
   for (const Ticket ticket : pending_.of(sink)) {
     PendingReply& pending = *pending_.find(ticket);
-    if (session != nullptr && !session->is_wait_interrupted(pending.request)) continue;
+    if (session != nullptr && !session->has_ended_wait(pending.request)) continue;
     pending.interrupted = true;
     pending.stops |= stops;
     if (pending.kept) pending_.set_deadline(ticket, pending.asked_at);

@@ -419,7 +419,7 @@ std::string asked_by(protocol::Protocol number, const access::Access* access,
       all += "\n";
     }
     EXPECT_FALSE(requests.has_guarded());
-    EXPECT_FALSE(received.closing) << session->fault();
+    EXPECT_FALSE(received.closing) << session->fault().code;
     if (received.consumed == 0) break;
     in.erase(0, received.consumed);
   }

@@ -38,9 +38,8 @@ struct Ear final : request::Session {
               std::to_string(verdict.decisions[verdict.own_charge->decision_first].remaining);
     return true;
   }
-  std::string_view fault() const override { return ""; }
-  void farewell(base::Buffer&) override {}
-  void refuse(std::string_view, base::Buffer&) override {}
+  request::Fault fault() const override { return {}; }
+  void end(request::Ending, std::string_view, base::Buffer&) override {}
 
   std::string told;
 };

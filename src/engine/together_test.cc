@@ -46,9 +46,8 @@ struct Ear final : request::Session {
     EXPECT_TRUE(has_tightest || verdict.charges.empty());
     return true;
   }
-  std::string_view fault() const override { return ""; }
-  void farewell(base::Buffer&) override {}
-  void refuse(std::string_view, base::Buffer&) override {}
+  request::Fault fault() const override { return {}; }
+  void end(request::Ending, std::string_view, base::Buffer&) override {}
 
   std::vector<Told> told;
 };

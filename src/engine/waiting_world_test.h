@@ -147,9 +147,8 @@ struct Client final : request::Session, ReplySink {
     take(request, verdict);
     return true;
   }
-  std::string_view fault() const override { return ""; }
-  void farewell(base::Buffer&) override {}
-  void refuse(std::string_view, base::Buffer&) override {}
+  request::Fault fault() const override { return {}; }
+  void end(request::Ending, std::string_view, base::Buffer&) override {}
   void reply_late(const request::Request& request, const request::Verdict& verdict,
                   base::Time) override {
     take(request, verdict);

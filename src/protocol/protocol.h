@@ -51,6 +51,7 @@ struct Description {
   bool authenticates = false;  // its clients may authenticate as one of the server's users
   bool takes_strict = false;   // its sessions use Peer::strict
   bool wants_address = false;  // its sessions use Peer::address
+  bool tags_are_ids = false;   // Request::tag is the client's name for it, which log lines show
   // What its clients may choose by ALPN (net/tls.h); empty: nothing.
   std::string_view alpn = {};
   // How long the client's last bytes are read after the last reply was sent, before the close.

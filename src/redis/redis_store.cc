@@ -328,7 +328,8 @@ base::Result<std::unique_ptr<RedisStore>> RedisStore::open(Options options, requ
 RedisStore::RedisStore(Options options, request::Spaces& spaces,
                        std::unique_ptr<store::EmbeddedStore> table,
                        std::unique_ptr<net::TlsContext> tls, std::shared_ptr<spdlog::logger> log)
-    : shared_(std::move(options), spaces, std::move(table), std::move(tls), std::move(log)),
+    : Store(*this, nullptr),
+      shared_(std::move(options), spaces, std::move(table), std::move(tls), std::move(log)),
       late_words_("Redis did not answer in " + std::to_string(shared_.options.deadline.us / 1000) +
                   " ms"),
       metadata_(shared_) {
@@ -339,16 +340,15 @@ RedisStore::RedisStore(Options options, request::Spaces& spaces,
 
 RedisStore::~RedisStore() = default;
 
-void RedisStore::attach(store::CompletionQueue& completions, net::Loop& loop) {
+void RedisStore::attach(store::CompletionQueue& completions, net::Loop* loop) {
+  std::unique_ptr<WorkerClient> gone;  // ends without the lock
   const std::lock_guard lock(mutex_);
-  clients_[&completions] =
-      std::make_unique<WorkerClient>(shared_, completions, loop, std::random_device()());
-}
-
-void RedisStore::detach(store::CompletionQueue& completions) {
-  std::unique_ptr<WorkerClient> gone;
+  if (loop != nullptr) {
+    clients_[&completions] =
+        std::make_unique<WorkerClient>(shared_, completions, *loop, std::random_device()());
+    return;
+  }
   recent = {};
-  const std::lock_guard lock(mutex_);
   const auto at = clients_.find(&completions);
   if (at == clients_.end()) return;
   gone = std::move(at->second);

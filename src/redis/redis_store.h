@@ -53,10 +53,7 @@ class RedisStore final : public store::Store, public store::Catalog, public metr
                                                         std::shared_ptr<spdlog::logger> log);
   ~RedisStore() override;
 
-  store::Catalog& catalog() override { return *this; }
-
-  void attach(store::CompletionQueue& completions, net::Loop& loop) override;
-  void detach(store::CompletionQueue& completions) override;
+  void attach(store::CompletionQueue& completions, net::Loop* loop) override;
   store::Applied apply(const request::Batch& batch, base::Time now,
                        store::CompletionQueue* completions = nullptr, const store::Pin& pin = {},
                        request::Ticket ticket = request::no_ticket) override;

@@ -121,7 +121,7 @@ struct Peer {
   // The client's "ADDRESS:PORT"; empty where the protocol does not ask for it, or the client has
   // none (a UNIX socket).
   std::string address{};
-  // The name in the certificate that the client has shown (Session::on_certificate).
+  // The name in the certificate that the client has shown, which is trusted; empty: none.
   std::string certificate{};
   uint16_t port = 0;    // the listener's
   bool strict = false;  // the listener's option `strict`: ambiguous requests are errors

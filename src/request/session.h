@@ -255,24 +255,74 @@ struct Verdict {
 
 struct Received {
   size_t consumed = 0;   // bytes of `in` that are not needed again
-  bool closing = false;  // the connection must end: the outstanding replies, `farewell`, close
+  bool closing = false;  // the connection must end: the outstanding replies, `end`, close
   // What the session did beside the requests that it added (to unpack texts), as a number of
   // requests: it counts towards the connection's turn.
   size_t work = 0;
 };
 
-// What a session holds for as long as its client likes, beside unfinished requests.
-struct Kept {
-  size_t bytes = 0;        // replies that the client's flow control keeps back, calls that stream
-  bool withholds = false;  // there are such replies
+// What a connection must know of its session between two calls.
+struct SessionState {
+  // The next request must wait until the last one has its reply, however late that comes: `receive`
+  // must not be called before.
+  bool holds_back = false;
+  // A request waits for units, and ends if the client leaves.
+  bool waits_for_units = false;
+  // The client has ended such a wait (Session::has_ended_wait).
+  bool has_ended_waits = false;
+  // It has consumed requests that it has not added yet. So `receive` is called again as soon as it
+  // does not hold back, although no byte has arrived; also after a call that reports work.
+  bool has_more = false;
+  // The replies to a batch may be sent before those to an earlier one. So the connection reads on
+  // while the store has not answered, with up to base::bounds::batches_per_connection_max batches
+  // under way.
+  bool takes_several_batches = false;
+  // The client may take as long for the missing part of a request as an idle client.
+  bool may_pause = false;
+  // Replies are kept back by the client's flow control.
+  bool withholds = false;
+  // Bytes of memory for a request of which it has consumed a part; and for what its client may
+  // leave there as long as it likes: withheld replies, calls that stream.
+  size_t unfinished_bytes = 0, kept_bytes = 0;
+  // Where several requests may be unfinished at a time: names the oldest of them, so that others
+  // which are completed meanwhile do not lengthen its time. 0: there is none, or one at a time.
+  uint64_t oldest_unfinished = 0;
+  // The monotonic time at which `receive` must be called although no byte has arrived; INT64_MAX:
+  // never. The call may be up to a second late, or later where input waits.
+  base::Time wakes_at{INT64_MAX};
 };
 
+// What is wrong with what the client sent.
+struct Fault {
+  std::string_view code{};  // under which metrics count it; empty: nothing is wrong
+  std::string_view text{};  // for the log, without secrets; valid until the session's next call
+};
+
+// Why a connection ends.
+enum class Ending : uint8_t {
+  announced,  // by `receive`
+  refused,    // the client cannot be served at all, or no longer: too many connections, a timeout
+  stopping,   // the server stops
+};
+
+// What takes too long and depends on the client alone.
+enum class Overdue : uint8_t {
+  unfinished,  // the oldest unfinished request, which has had its time
+  withheld,    // replies that are kept back by flow control: at the end of each send_timeout
+};
+
+// state      what happens in it                                    next
+// serving    `receive` and `reply`                                 closing: `receive` announces it
+//                                                                  ended: `end`
+// closing    nothing is received; `reply` for what is outstanding  ended: `end`
+// ended      no function is called any more                        -
+//
+// The connection calls `receive`, `give_up` and `end`, the engine `reply`, `on_parked` and
+// `has_ended_wait`. The state that a session tells changes only within these calls, so the
+// connection asks for it once after each of its own and after those replies.
 class Session {
  public:
   virtual ~Session() = default;
-
-  // The client has shown a certificate that is trusted, with this name, before its first byte.
-  virtual void on_certificate(std::string_view /*name*/) {}
 
   // Consumes complete frames from the front of `in`, and stops after the frame with which it has
   // added base::bounds::batch_requests_max requests or more. It is called again with the rest while
@@ -292,69 +342,26 @@ class Session {
   virtual bool reply(const Request& request, const Verdict& verdict, base::Time now,
                      base::Buffer& out) = 0;
 
-  // May the replies to a batch be sent before those to an earlier batch? Then the connection reads
-  // on while the store has not answered, with up to base::bounds::batches_per_connection_max
-  // batches under way.
-  virtual bool takes_several_batches() const { return false; }
+  virtual SessionState state() const { return {}; }
 
-  // Must the next request wait until the last one has its reply, however late that comes? Then
-  // `receive` is not called before.
-  virtual bool holds_back() const { return false; }
-  // Has the session consumed requests that it has not added yet? Then `receive` is called again as
-  // soon as it does not hold back, although no byte has arrived; also after one that reports work.
-  virtual bool has_more() const { return false; }
-  // Does it hold back because a request waits for units? Then the request ends if its client
-  // leaves.
-  virtual bool waits_for_units() const { return false; }
-  // Has its client ended that wait? Then the verdict is `expired`, unless units were there first.
-  // Asked after each `receive`.
-  virtual bool is_interrupted() const { return false; }
-  // Has the wait of this request been ended so?
-  virtual bool is_wait_interrupted(const Request&) const { return is_interrupted(); }
-
-  // Bytes of memory that the session holds for a request of which it has consumed a part.
-  virtual size_t unfinished_bytes() const { return 0; }
-  // Where several requests may be unfinished at a time: names the oldest of them, so that others
-  // which are completed meanwhile do not lengthen its time. 0: there is none, or one at a time.
-  virtual uint64_t oldest_unfinished() const { return 0; }
-  // Its time is over. True: it was refused alone, as others were completed meanwhile. False: the
-  // connection must be refused.
-  virtual bool end_oldest_unfinished(base::Buffer&) { return false; }
-  // Asked after each `receive` and `reply`.
-  virtual Kept kept() const { return {}; }
-  // Called at the end of each send_timeout while it withholds replies: gives up those of which the
-  // client has taken next to nothing in a whole one, and returns their number. Nothing: it has
-  // taken nothing of any reply, so that the connection must be closed.
-  virtual std::optional<size_t> end_withheld(base::Buffer&) { return 0; }
   // The request waits, and its texts were copied: it may let go of them.
   virtual void on_parked(const Request&) {}
-  // May the client take as long for the missing part as an idle client?
-  virtual bool may_pause() const { return false; }
+  // Has the client ended the wait of this request? Then the verdict is `expired`, unless units were
+  // there first.
+  virtual bool has_ended_wait(const Request&) const { return false; }
 
-  // The monotonic time at which `receive` must be called although no byte has arrived; INT64_MAX:
-  // never. Asked after each `receive`; the call may be up to a second late, or later where input
-  // waits.
-  virtual base::Time wakes_at() const { return {INT64_MAX}; }
+  // Gives up what is overdue, and returns how many: an unfinished request, if others were completed
+  // meanwhile; the replies of which the client has taken next to nothing in a whole send_timeout.
+  // Nothing: the client has moved nothing on, so that the connection must end.
+  virtual std::optional<size_t> give_up(Overdue, base::Buffer&) { return std::nullopt; }
 
-  // The client's name for the request, for log lines; empty: it has none.
-  virtual std::string_view id_of(const Request&) const { return {}; }
+  // The breach of the protocol for which `receive` announced the close; none: the client ended the
+  // connection properly.
+  virtual Fault fault() const = 0;
 
-  // The code under which metrics count the breach of the protocol for which `receive` announced the
-  // close; empty: the client ended the connection properly.
-  virtual std::string_view fault() const = 0;
-  // What is wrong with what the client sent, for the log; without secrets.
-  virtual std::string_view fault_text() const { return {}; }
-
-  // Appends the bytes that are sent before the close that `receive` announced.
-  virtual void farewell(base::Buffer& out) = 0;
-
-  // Appends the bytes that are sent, before the close, to a client that cannot be served at all
-  // (too many connections, the server stops).
-  virtual void refuse(std::string_view why, base::Buffer& out) = 0;
-
-  // Appends the bytes that are sent when the server stops, after all outstanding replies and before
-  // the close.
-  virtual void goodbye(base::Buffer&) {}
+  // Appends the bytes that are sent before the close, after all replies. `why`: what a client that
+  // is refused is told, also one that has sent nothing yet; otherwise empty.
+  virtual void end(Ending ending, std::string_view why, base::Buffer& out) = 0;
 };
 
 }  // namespace sluice::request

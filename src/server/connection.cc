@@ -43,14 +43,6 @@ const request::WorkerState* shared_of(Worker& worker, protocol::Protocol protoco
   return state != nullptr && state->held().most > 0 ? state : nullptr;
 }
 
-std::unique_ptr<request::Session> make_session(Worker& worker, const Accepted& accepted) {
-  request::Peer peer = accepted.peer;
-  peer.worker = worker.state_of(accepted.protocol);
-  peer.clock = &worker.clock();
-  peer.spans = worker.spans();
-  return protocol::make_session(accepted.protocol, peer);
-}
-
 }  // namespace
 
 uint64_t client_number(const sockaddr_storage& address) {
@@ -75,8 +67,11 @@ Connection::Connection(Worker& worker, int fd, const Accepted& accepted)
       idle_ages_(worker.idle_ages(accepted.timeouts)),
       stream_(net::Stream::accepted(fd, accepted.tls.get())),
       shared_(shared_of(worker, accepted.protocol)),
-      session_(make_session(worker, accepted)),
       protocol_(accepted.protocol) {
+  if (stream_.is_tls())
+    handshake_ = std::make_unique<Handshake>(*this, client(), accepted.peer);
+  else
+    open_session(accepted.peer);
   set_unmatched(accepted.unmatched);
   set_listener(accepted.peer.listener);
   auto small = worker_.lend(Worker::small_buffer_bytes, *this);
@@ -100,9 +95,16 @@ uint64_t Connection::client() const {
   return client_;
 }
 
+void Connection::open_session(request::Peer peer) {
+  peer.worker = worker_.state_of(protocol_);
+  peer.clock = &worker_.clock();
+  peer.spans = worker_.spans();
+  session_ = protocol::make_session(protocol_, peer);
+  state_ = session_->state();
+}
+
 bool Connection::start() {
-  if (stream_.is_tls()) {
-    handshake_ = std::make_unique<Handshake>(*this, client());
+  if (handshake_ != nullptr) {
     worker_.begin_handshake(*handshake_);
     note_handshake();
   } else {
@@ -133,7 +135,7 @@ void Connection::on_ready(bool readable, bool writable, bool ended) {
   if (!readable_ || undecided_) return;
   if (phase_ == Phase::draining) {
     drain();
-  } else if (may_read() && !finishing_) {
+  } else if (may_read() && stop_ != Stop::finishing) {
     // A handshake costs more than hundreds of decisions.
     if (handshake_ != nullptr) return worker_.loop().after_others(*this);
     read_more();
@@ -145,14 +147,19 @@ void Connection::on_turn() {
   worker_.gathered().send_if_full();
   if (phase_ == Phase::draining && readable_) return drain();
   if (!may_read()) return;  // once it may be read, it is processed
-  if (undecided_ || finishing_) return process();
+  if (undecided_ || stop_ == Stop::finishing) return process();
   if (readable_) read_more();
 }
 
 void Connection::refuse(std::string_view why) {
-  worker_.out().clear();
-  session_->refuse(why, worker_.out());
+  end_session(request::Ending::refused, why);
+}
+
+// Sends the session's last bytes, and closes behind them.
+void Connection::end_session(request::Ending ending, std::string_view why) {
   start_flushing();
+  worker_.out().clear();
+  session_->end(ending, why, worker_.out());
   release_input();
   if (flush()) close_gently();
 }
@@ -160,7 +167,7 @@ void Connection::refuse(std::string_view why) {
 // The client sends nothing more and may be gone, so its wait ends and no units are kept for it.
 // Requests that it sent after the waiting one are answered, as it may still read.
 void Connection::end_wait() {
-  if (session_->waits_for_units()) worker_.engine().interrupt(*this);
+  if (state_.waits_for_units) worker_.engine().interrupt(*this);
 }
 
 // Its input is not decided any more, so its buffer is given back for others.
@@ -174,6 +181,7 @@ void Connection::release_input() {
   undecided_ = false;
   if (in_capacity_ > Worker::small_buffer_bytes) swap_buffer(Worker::small_buffer_bytes);
   session_.reset();
+  state_ = {};
   worker_.account(*this, std::exchange(held_, 0), 0);
 }
 
@@ -228,8 +236,11 @@ void Connection::read_more() {
     }
     return abort();
   }
-  if (handshake_ != nullptr) [[unlikely]]
+  end_ = n == 0;
+  if (handshake_ != nullptr) [[unlikely]] {
     note_handshake();
+    if (handshake_ != nullptr) return close_gently();  // the client has ended it
+  }
   // A short read has emptied the socket: the loop reports new bytes.
   if (!ending_ && !stream_.may_have_more(static_cast<size_t>(n), room)) readable_ = false;
   heard_ = true;
@@ -238,7 +249,6 @@ void Connection::read_more() {
   sends_much_ = arrived_ >= Worker::small_buffer_bytes;
   if (!readable_) arrived_ = 0;
   worker_.stats().received(protocol_, static_cast<size_t>(n));
-  end_ = n == 0;
   if (is_turned_away()) return refuse(turned_away_);
   if (static_cast<size_t>(n) > short_input_bytes && worker_.loop().has_others()) {
     undecided_ = true;
@@ -251,11 +261,12 @@ void Connection::read_more() {
 void Connection::note_handshake() {
   if (handshake_ != nullptr && !stream_.is_handshaking()) {
     worker_.end_handshake(*handshake_);
+    request::Peer& peer = handshake_->peer;
+    peer.certificate = stream_.peer_name();
+    if (!peer.certificate.empty())
+      certificate_ = std::make_unique<const std::string>(peer.certificate);
+    open_session(std::move(peer));
     handshake_.reset();
-    if (std::string name = stream_.peer_name(); !name.empty()) {
-      session_->on_certificate(name);
-      certificate_ = std::make_unique<const std::string>(std::move(name));
-    }
   }
   if (stream_.is_handshaking()) {
     if (!waits_.is_in(request_ages_)) worker_.begin_wait(waits_, request_ages_);
@@ -272,8 +283,8 @@ void Connection::process() {
     if (phase_ == Phase::flushing) return close_gently();
     if (end_) return under_way_.empty() ? close_gently() : void();
     if (!account()) return give_way();
-    if (!finishing_) {
-      if (ends_now_ && !may_owe()) return finish();
+    if (stop_ != Stop::finishing) {
+      if (stop_ == Stop::answering && !may_owe()) return finish();
       // Few bytes need no large buffer; a request that fills the buffer needs a larger one.
       if (in_capacity_ > Worker::small_buffer_bytes && in_size_ <= Worker::small_buffer_bytes / 2) {
         swap_buffer(Worker::small_buffer_bytes);
@@ -288,13 +299,13 @@ void Connection::process() {
       if (worker_.engine().has_lists(*this)) return;  // on_lists_done continues
       if (!under_way_.empty()) return;                // resume continues
       if (awaits_late_replies()) return;              // on_turn continues
-      return say_goodbye();
+      return end_session(request::Ending::stopping);
     }
   }
 }
 
 bool Connection::is_unfinished() const {
-  return in_size_ > at_ || (held_ > 0 && !session_->may_pause());
+  return in_size_ > at_ || (held_ > 0 && !state_.may_pause);
 }
 
 // Starts the timeout of an incomplete request, and lets others have its buffer if it is a large
@@ -302,7 +313,7 @@ bool Connection::is_unfinished() const {
 void Connection::note_unfinished() {
   const bool unfinished = is_unfinished();
   const bool lends = in_capacity_ > Worker::small_buffer_bytes || held_ > 0;
-  const uint64_t oldest = session_->oldest_unfinished();
+  const uint64_t oldest = state_.oldest_unfinished;
   bool begun = completed_;
   if (oldest != 0) {
     if (keeping_ == nullptr) keeping_ = std::make_unique<Keeping>(*this);
@@ -323,9 +334,17 @@ void Connection::note_unfinished() {
 
 bool Connection::can_receive() const {
   // Only the newest batch may point into in_ (UnderWay).
-  return !leaving_ && !session_->holds_back() &&
+  return !leaving_ && !state_.holds_back &&
          under_way_.size() < base::bounds::batches_per_connection_max &&
          (under_way_.empty() || under_way_.back().input != nullptr);
+}
+
+// Called after each `receive`, and the replies behind it.
+void Connection::look_at_session() {
+  state_ = session_->state();
+  if (state_.has_ended_waits && phase_ == Phase::serving) [[unlikely]]
+    worker_.engine().interrupt(*this, session_.get());
+  note_wake();
 }
 
 // Takes one batch of complete requests from the buffer and serves it. Returns the number of its
@@ -339,10 +358,7 @@ size_t Connection::receive_batch(engine::Served& served, bool& progressed) {
   const size_t count = batch.requests.size();
   at_ += received.consumed;
   leaving_ = received.closing;
-  if (session_->is_interrupted() && phase_ == Phase::serving) [[unlikely]]
-    engine.interrupt(*this, session_.get());
-  note_wake();
-  has_more_ = received.work > 0 && session_->has_more();
+  worked_ = received.work > 0;
   progressed = received.consumed > 0 || count > 0 || received.work > 0;
   // Work that the session does of its own accord does not bring a request nearer to its end.
   if (progressed && !woken_) completed_ |= held_ == 0 || count > 0;
@@ -355,7 +371,8 @@ size_t Connection::receive_batch(engine::Served& served, bool& progressed) {
     return work;
   }
   worker_.loop().add_work(count + received.work);
-  ends_now_ = ends_soon_;
+  if (stop_ == Stop::behind_answer) [[unlikely]]
+    stop_ = Stop::answering;
   served = engine.serve(batch, protocol_, *session_, out, this);
   if (served == engine::Served::later) [[unlikely]]
     under_way_.push_back({&batch, nullptr, 0});
@@ -423,35 +440,35 @@ bool Connection::decide() {
       decided += receive_batch(served, progressed);
     else
       served = resume_batch();
+    look_at_session();
     closing = served == engine::Served::ended;
     if (leaving_ && !closing && under_way_.empty() &&
         (refusal_.empty() || !worker_.engine().has_late(*this))) {
-      const std::string_view fault = session_->fault();
-      if (!fault.empty()) {
-        worker_.stats().fault(protocol_, fault);
+      const request::Fault fault = session_->fault();
+      if (!fault.code.empty()) {
+        worker_.stats().fault(protocol_, fault.code);
         report_fault(fault);
       }
-      if (refusal_.empty())
-        session_->farewell(out);
-      else
-        session_->refuse(refusal_, out);
+      session_->end(refusal_.empty() ? request::Ending::announced : request::Ending::refused,
+                    refusal_, out);
       closing = true;
     }
     const bool needs_commit = worker_.engine().needs_commit();
     const bool sent = closing ? flush(needs_commit) : flush_at_turn_end(needs_commit);
     if (shared_ != nullptr) note_kept();
-    if (served == engine::Served::later && session_->takes_several_batches() &&
+    if (served == engine::Served::later && state_.takes_several_batches &&
         under_way_.back().input == nullptr) [[unlikely]]
       keep_input();
     if (!closing && resumable_.empty() && !can_receive()) [[unlikely]] {
       if (!waits_.is_in(send_ages_)) waits_.leave();
       if (ending_) end_wait();
-      if (finishing_ && !leaving_ && under_way_.empty() && !awaits_late_replies()) say_goodbye();
+      if (stop_ == Stop::finishing && !leaving_ && under_way_.empty() && !awaits_late_replies())
+        end_session(request::Ending::stopping);
       return false;
     }
     if (!sent || !progressed) break;
     // The usual case: without input the session need not be called.
-    if (at_ == in_size_ && !end_ && resumable_.empty() && !has_more_) break;
+    if (at_ == in_size_ && !end_ && resumable_.empty() && !(worked_ && state_.has_more)) break;
     turn_over = !closing && decided >= base::bounds::turn_requests_max;
     if (turn_over) break;
   }
@@ -470,11 +487,10 @@ bool Connection::decide() {
   return unsent_.empty();
 }
 
-void Connection::report_fault(std::string_view code) const {
+void Connection::report_fault(const request::Fault& fault) const {
   if (listener() == nullptr) return;
-  std::string example(code);
-  if (const std::string_view text = session_->fault_text(); !text.empty())
-    example.append(": ").append(text);
+  std::string example(fault.code);
+  if (!fault.text.empty()) example.append(": ").append(fault.text);
   listener()->refused(request::malformed_code, example);
 }
 
@@ -487,22 +503,23 @@ void Connection::resume(engine::Batch& batch) {
 
 void Connection::on_lists_done() {
   const auto self = shared_from_this();
-  if (finishing_ && may_read()) process();
+  if (stop_ == Stop::finishing && may_read()) process();
 }
 
 void Connection::finish() {
-  if (finishing_ || phase_ != Phase::serving) return;
-  if (stream_.is_handshaking()) return abort();  // it has had its time
-  finishing_ = true;
+  if (stop_ == Stop::finishing || phase_ != Phase::serving) return;
+  if (handshake_ != nullptr) return abort();  // it has had its time
+  stop_ = Stop::finishing;
   last_bytes_ = stream_.unread_bytes();
   const bool awaits = awaits_late_replies();
   // Batches under way may be charged already, so they are answered first.
-  if (!awaits && session_->holds_back() && under_way_.empty()) return say_goodbye();
+  if (!awaits && state_.holds_back && under_way_.empty())
+    return end_session(request::Ending::stopping);
   if (unsent_.empty()) process();
 }
 
 bool Connection::may_owe() const {
-  if (finishing_ || phase_ != Phase::serving || is_turned_away()) return false;
+  if (stop_ == Stop::finishing || phase_ != Phase::serving || is_turned_away()) return false;
   const bool has_begun = stream_.is_tls() ? heard_ : stream_.has_received();
   return is_unfinished() || stream_.unread_bytes() > 0 || !has_begun;
 }
@@ -514,13 +531,6 @@ bool Connection::awaits_late_replies() {
   if (!engine.has_late(*this)) return false;
   engine.stop_waits(*this);
   return true;
-}
-
-void Connection::say_goodbye() {
-  start_flushing();
-  worker_.out().clear();
-  session_->goodbye(worker_.out());
-  if (flush()) close_gently();
 }
 
 // Reads bytes that had arrived before the stop began. False: all are read.
@@ -543,6 +553,7 @@ void Connection::reply_late(const request::Request& request, const request::Verd
   base::Buffer& out = worker_.late_out();
   out.clear();
   session_->reply(request, verdict, now, out);
+  state_ = session_->state();
   late_.append(out.view());
 }
 
@@ -561,7 +572,7 @@ void Connection::flush_late(bool needs_commit) {
   if (!sent || !may_read()) return;
   note_idle();
   // Input that the session held back, if there is any.
-  if (in_size_ > at_ || session_->has_more())
+  if (in_size_ > at_ || state_.has_more)
     undecided_ = true;
   else
     in_size_ = at_ = 0;
@@ -622,10 +633,9 @@ void Connection::abort() {
 
 // Accounts for the bytes that the session holds. False: the worker has no room for them.
 bool Connection::account() {
-  const size_t held = session_->unfinished_bytes();
-  if (held == held_) return true;
-  if (!worker_.account(*this, held_, held)) return false;
-  held_ = held;
+  if (state_.unfinished_bytes == held_) return true;
+  if (!worker_.account(*this, held_, state_.unfinished_bytes)) return false;
+  held_ = state_.unfinished_bytes;
   return true;
 }
 
@@ -671,8 +681,8 @@ bool Connection::flush(bool needs_commit) {
 // of the turn.
 bool Connection::flush_at_turn_end(bool needs_commit) {
   auto& out = worker_.out();
-  if (out.empty() || out.size() >= GatheredOutput::bytes_max || !worker_.gathers() || finishing_ ||
-      !unsent_.empty() || commit_seq_of(out.view(), needs_commit) != 0)
+  if (out.empty() || out.size() >= GatheredOutput::bytes_max || !worker_.gathers() ||
+      stop_ == Stop::finishing || !unsent_.empty() || commit_seq_of(out.view(), needs_commit) != 0)
     return flush(needs_commit);
   has_gathered_ = true;
   worker_.gathered().add(*this, out.view());
@@ -778,13 +788,22 @@ constexpr std::string_view no_room =
 
 }  // namespace
 
+// Has the session give up what is overdue. False: the connection must end.
+bool Connection::give_up(request::Overdue what, engine::Closed cause) {
+  if (handshake_ != nullptr) return false;
+  worker_.out().clear();
+  const std::optional<size_t> ended = session_->give_up(what, worker_.out());
+  state_ = session_->state();
+  if (!ended) return false;
+  worker_.stats().ended(protocol_, cause, *ended);
+  flush();
+  return true;
+}
+
 void Connection::on_request_timeout() {
   // Input that waits for its turn may be a whole request; note_unfinished is called after the turn.
   if (phase_ != Phase::serving || undecided_) return;
-  worker_.out().clear();
-  if (!stream_.is_handshaking() && session_->end_oldest_unfinished(worker_.out())) {
-    worker_.stats().ended(protocol_, engine::Closed::request_timeout, 1);
-    flush();
+  if (give_up(request::Overdue::unfinished, engine::Closed::request_timeout)) {
     account();  // holds less than before
     // Output that the socket does not take has its own timeout.
     if (unsent_.empty()) note_unfinished();
@@ -792,7 +811,7 @@ void Connection::on_request_timeout() {
   }
   worker_.stats().closed(protocol_, engine::Closed::request_timeout);
   // during a handshake the client could not read the reason
-  if (stream_.is_handshaking()) return abort();
+  if (handshake_ != nullptr) return abort();
   refuse_behind_replies(too_slow);
 }
 
@@ -811,18 +830,14 @@ void Connection::on_withheld_timeout() {
   if (phase_ != Phase::serving) return;
   // What it has sent is still on its way, and has a time of its own.
   if (is_sending()) return note_kept();
-  worker_.out().clear();
-  const std::optional<size_t> ended = session_->end_withheld(worker_.out());
-  if (!ended) return on_send_timeout();
-  worker_.stats().ended(protocol_, engine::Closed::send_timeout, *ended);
-  flush();
+  if (!give_up(request::Overdue::withheld, engine::Closed::send_timeout)) return on_send_timeout();
   note_kept();
 }
 
 void Connection::on_idle_timeout() {
   if (phase_ != Phase::serving) return;
   const bool idle = !undecided_ && in_size_ == 0 && held_ == 0 && under_way_.empty() &&
-                    unsent_.empty() && late_.empty() && !session_->holds_back() &&
+                    unsent_.empty() && late_.empty() && !state_.holds_back &&
                     !worker_.engine().has_lists(*this);
   if (!idle) return note_idle();
   worker_.stats().closed(protocol_, engine::Closed::idle_timeout);
@@ -846,24 +861,23 @@ size_t Connection::unfinished_bytes() const {
 void Connection::note_kept() {
   if (phase_ != Phase::serving) return;
   worker_.stats().holds(protocol_, shared_->held());
-  const request::Kept kept = session_->kept();
   if (keeping_ == nullptr) {
-    if (kept.bytes == 0 && !kept.withholds) return;
+    if (state_.kept_bytes == 0 && !state_.withholds) return;
     keeping_ = std::make_unique<Keeping>(*this);
   }
-  if (!kept.withholds)
+  if (!state_.withholds)
     keeping_->withheld.leave();
   else if (!keeping_->withheld.is_member())
     worker_.begin_wait(keeping_->withheld, withheld_ages_);
-  if (kept.bytes == 0)
+  if (state_.kept_bytes == 0)
     keeping_->keeps.leave();
   else if (!keeping_->keeps.is_member())
     worker_.begin_keeping(keeping_->keeps);
-  const size_t before = std::exchange(keeping_->bytes, kept.bytes);
-  if (kept.bytes > before)
-    worker_.add_unsent(*this, kept.bytes - before);
+  const size_t before = std::exchange(keeping_->bytes, state_.kept_bytes);
+  if (keeping_->bytes > before)
+    worker_.add_unsent(*this, keeping_->bytes - before);
   else
-    worker_.remove_unsent(before - kept.bytes);
+    worker_.remove_unsent(before - keeping_->bytes);
 }
 
 void Connection::release_kept() {
@@ -875,8 +889,7 @@ void Connection::release_kept() {
 
 // From here on the client is idle: it has sent nothing, and waits for nothing.
 void Connection::note_idle() {
-  if (idle_ages_ == nullptr || is_turned_away() || !under_way_.empty() || session_->holds_back())
-    return;
+  if (idle_ages_ == nullptr || is_turned_away() || !under_way_.empty() || state_.holds_back) return;
   worker_.begin_wait(waits_, *idle_ages_);
 }
 
@@ -891,7 +904,7 @@ void Connection::on_wake() {
 
 // A time that is far away is approached in steps, as there is one list for each length of time.
 void Connection::note_wake() {
-  const base::Time at = session_->wakes_at();
+  const base::Time at = state_.wakes_at;
   if (at >= wakes_at_) return;
   wakes_at_ = at;
   const auto rest = at.us - worker_.clock().monotonic().us;

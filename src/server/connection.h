@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engine/engine.h"
@@ -36,9 +37,11 @@ struct Accepted {
 class Connection;
 // A handshake of TLS that is under way: in its worker's list of them, by age.
 struct Handshake {
-  Handshake(Connection& its, uint64_t its_client) : member(its), client(its_client) {}
+  Handshake(Connection& its, uint64_t its_client, request::Peer its_peer)
+      : member(its), client(its_client), peer(std::move(its_peer)) {}
   AgeList<Connection>::Member member;
   const uint64_t client;  // of `client_number`
+  request::Peer peer;     // for the session, which is made at the end
 };
 
 // The same number for the addresses that one client may have to itself: one of IPv4, mapped or not,
@@ -92,7 +95,9 @@ class Connection final : public engine::ReplySink,
   void finish();
   // As `finish`, once a request that arrives from here on is answered and nothing has arrived of
   // the next.
-  void finish_behind_answer() { ends_soon_ = true; }
+  void finish_behind_answer() {
+    if (stop_ == Stop::no) stop_ = Stop::behind_answer;
+  }
   // May a request be on its way: are there bytes to read, has the client begun a request, or sent
   // nothing yet since it connected?
   bool may_owe() const;
@@ -133,10 +138,21 @@ class Connection final : public engine::ReplySink,
   // From each phase `abort` leads to closed: an error of the socket, a timeout, no memory for
   // output. No phase leads back.
   enum class Phase { serving, flushing, draining, closed };
+  // While it serves:
+  //
+  // stop           what happens in it                              next
+  // no             the server does not stop                        behind_answer, finishing
+  // behind_answer  it is told to, and a request may be on its way  answering: one has arrived
+  //                                                                finishing
+  // answering      that request is served                          finishing: none is on its way
+  // finishing      what had arrived is answered, and nothing else  flushing
+  enum class Stop : uint8_t { no, behind_answer, answering, finishing };
 
   void read();
   void read_more();
   void note_handshake();
+  void open_session(request::Peer peer);
+  void look_at_session();
   // Decides the requests that have arrived, then starts what comes next: a read, a timeout or the
   // end.
   void process();
@@ -145,13 +161,14 @@ class Connection final : public engine::ReplySink,
   engine::Served resume_batch();
   void keep_input();
   void drop_batches();
-  void report_fault(std::string_view code) const;
-  void say_goodbye();
+  void report_fault(const request::Fault& fault) const;
+  void end_session(request::Ending ending, std::string_view why = {});
   bool awaits_late_replies();
   bool receive_last();
   // Is there room for one more batch, and is its input free to be read into?
   bool can_receive() const;
   bool may_read() const { return phase_ == Phase::serving && unsent_.empty() && can_receive(); }
+  bool give_up(request::Overdue what, engine::Closed cause);
   void refuse(std::string_view why);
   void refuse_behind_replies(std::string_view why);
   bool refuse_answered();
@@ -195,8 +212,8 @@ class Connection final : public engine::ReplySink,
   std::unique_ptr<Handshake> handshake_;      // null: it has none under way
   std::unique_ptr<const std::string> certificate_;  // the name in the client's; null: none
   mutable uint64_t client_ = 0;                     // client_number; 0: nothing has asked for it
-  // What its session keeps (request::Session::kept), and its unfinished requests if there may be
-  // several; null: nothing since the connection began.
+  // What its session keeps (request::SessionState::kept_bytes), and its unfinished requests if
+  // there may be several; null: nothing since the connection began.
   struct Keeping {
     explicit Keeping(Connection& its) : withheld(its), keeps(its) {}
     AgeList<Connection>::Member withheld;  // while there are replies that it withholds
@@ -208,8 +225,9 @@ class Connection final : public engine::ReplySink,
   net::Stream stream_;
   // The state that its sessions share, if they hold memory together; else null.
   const request::WorkerState* const shared_;
-  std::unique_ptr<request::Session> session_;
-  std::unique_ptr<net::Timer> linger_;  // while draining
+  std::unique_ptr<request::Session> session_;  // null: during a handshake, and after its end
+  request::SessionState state_;                // of the session, since its last call
+  std::unique_ptr<net::Timer> linger_;         // while draining
   std::unique_ptr<char[]> in_;
   size_t in_capacity_ = 0, in_size_ = 0;  // in_size_: bytes that are not consumed
   size_t held_ = 0;     // bytes of an unfinished request that the session has consumed
@@ -236,6 +254,7 @@ class Connection final : public engine::ReplySink,
   size_t drained_ = 0;
   const protocol::Protocol protocol_;
   Phase phase_ = Phase::serving;
+  Stop stop_ = Stop::no;
   bool leaving_ = false;   // the session has announced the close; nothing more is received
   bool readable_ = false;  // there may be something to read
   // the client has ended its side; a short read does not mean that the socket is empty
@@ -246,14 +265,11 @@ class Connection final : public engine::ReplySink,
   bool sends_much_ = false;       // the last input filled the small buffer
   bool woken_ = false;            // called without input, as its session wanted it
   bool undecided_ = false;        // input that was read waits for its turn
-  bool has_more_ = false;         // the session has consumed requests that it has not added yet
+  bool worked_ = false;           // the last `receive` did work beside its requests
   bool completed_ = false;        // the unfinished request began after the last look at it
-  bool finishing_ = false;        // the server stops; requests that had arrived before are answered
-  size_t last_bytes_ = 0;         // of that
-  bool ends_soon_ = false;        // the server stops; it ends behind an answer
-  bool ends_now_ = false;         // and a request has arrived since
+  size_t last_bytes_ = 0;         // with Stop::finishing: that had arrived and are not read yet
   std::string_view turned_away_;  // why it is not served; a literal
-  // with leaving_: sent in place of the session's farewell; a literal
+  // with leaving_: why the client is refused; a literal
   std::string_view refusal_;
 };
 

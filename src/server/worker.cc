@@ -89,7 +89,7 @@ Worker::Worker(store::Store& store, base::Clock& clock, const live::Live& live,
                .wake = [this] { loop_.post([this] { advance(); }); },
                .run = [this](std::function<void()> what) { loop_.post(std::move(what)); }},
               std::move(log)) {
-  store_.attach(engine_.completions(), loop_);
+  store_.attach(engine_.completions(), &loop_);
 }
 
 Worker::~Worker() {
@@ -114,7 +114,7 @@ void Worker::adopt(int fd, const Accepted& accepted, std::string_view why) {
   auto& count = why.empty() ? connections_ : turned_away_;
   count.fetch_add(1, std::memory_order_relaxed);
   loop_.post([this, fd, accepted, why, &count] {
-    if (stopping_) {
+    if (phase_ != Phase::serving) {
       ::close(fd);
       count.fetch_sub(1, std::memory_order_relaxed);
       return;
@@ -161,7 +161,7 @@ void Worker::end_handshake(Handshake& handshake) {
 
 void Worker::run_query(std::shared_ptr<engine::AdminQuery> query) {
   loop_.post([this, query = std::move(query)] {
-    if (!detached_) engine_.run_query(query);
+    if (phase_ != Phase::ended) engine_.run_query(query);
   });
 }
 
@@ -169,7 +169,7 @@ void Worker::run_query(std::shared_ptr<engine::AdminQuery> query) {
 void Worker::advance() {
   const auto next = engine_.advance();
   release_durable();
-  if (!next || (stopping_ && all_.empty())) return;
+  if (!next || phase_ == Phase::ended) return;
   const std::chrono::microseconds rest(std::max<int64_t>(next->us - engine_.now().us, 0));
   due_.set_after(std::min<std::chrono::microseconds>(rest, look_at_clock_every));
 }
@@ -216,11 +216,11 @@ void Worker::give_back_text(std::string text) {
 
 void Worker::stop(std::chrono::milliseconds limit) {
   loop_.post([this, limit] {
-    stopping_ = true;
+    phase_ = Phase::stopping;
     grace_ends_ = std::chrono::steady_clock::now() + std::min(limit, grace);
     owing_.assign(all_.begin(), all_.end());
-    finish_owing();
     deadline_.set_after(limit);
+    finish_owing();
     end_if_idle();
   });
 }
@@ -435,14 +435,14 @@ void Worker::leave(const std::shared_ptr<Connection>& connection) {
 }
 
 void Worker::end_if_idle() {
-  if (!stopping_ || !all_.empty()) return;
+  if (phase_ != Phase::stopping || !all_.empty()) return;
   deadline_.cancel();
   grace_timer_.cancel();
   owing_.clear();
   due_.cancel();
   waits_timer_.cancel();
-  store_.detach(engine_.completions());
-  detached_ = true;
+  store_.attach(engine_.completions(), nullptr);
+  phase_ = Phase::ended;
   loop_.stop();
 }
 

@@ -214,7 +214,13 @@ class Worker {
   std::deque<Held> held_;  // in the order of commit_seq
   std::vector<std::string> idle_texts_;
   std::atomic<size_t> connections_{0}, turned_away_{0};
-  bool stopping_ = false, detached_ = false;
+  // phase     what happens in it                                        next
+  // serving   connections are taken over and served                     stopping: `stop`
+  // stopping  a new connection is closed; the others end when no        ended: all have ended
+  //           request can be on its way to them, all at their limit
+  // ended     the loop ends, and queries have no answer                 -
+  enum class Phase : uint8_t { serving, stopping, ended };
+  Phase phase_ = Phase::serving;
   // While it stops: the connections that are not told yet, and when they are at the latest.
   std::vector<std::shared_ptr<Connection>> owing_;
   std::chrono::steady_clock::time_point grace_ends_{};

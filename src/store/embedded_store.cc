@@ -129,7 +129,8 @@ std::unique_ptr<EmbeddedStore> EmbeddedStore::open(size_t memory_bytes, const ba
 
 EmbeddedStore::EmbeddedStore(size_t memory_bytes, const base::Hash& hash,
                              const request::Spaces& spaces, size_t waiting_max)
-    : hash_(hash),
+    : Store(*this, nullptr),
+      hash_(hash),
       spaces_(spaces),
       waiting_max_(waiting_max),
       region_(std::max(memory_bytes, base::bounds::table_bytes_min)),

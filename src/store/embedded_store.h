@@ -55,8 +55,6 @@ class EmbeddedStore final : public Store, public Catalog {
                                              const request::Spaces& spaces);
   ~EmbeddedStore() override;
 
-  Catalog& catalog() override { return *this; }
-
   Applied apply(const request::Batch& batch, base::Time now, CompletionQueue* completions = nullptr,
                 const Pin& pin = {}, request::Ticket ticket = request::no_ticket) override;
   std::optional<base::Time> advance(CompletionQueue& completions, base::Time now) override;

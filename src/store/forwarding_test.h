@@ -13,14 +13,12 @@ namespace sluice::store::tests {
 
 class Forwarding : public Store, public Committer, public Catalog {
  public:
-  explicit Forwarding(Store& inner) : inner_(inner) {}
+  explicit Forwarding(Store& inner)
+      : Store(*this, inner.committer() == nullptr ? nullptr : this), inner_(inner) {}
 
-  Committer* committer() override { return inner_.committer() == nullptr ? nullptr : this; }
-  Catalog& catalog() override { return *this; }
-  void attach(CompletionQueue& completions, net::Loop& loop) override {
+  void attach(CompletionQueue& completions, net::Loop* loop) override {
     inner_.attach(completions, loop);
   }
-  void detach(CompletionQueue& completions) override { inner_.detach(completions); }
   Applied apply(const request::Batch& batch, base::Time now, CompletionQueue* completions,
                 const Pin& pin, request::Ticket ticket) override {
     return inner_.apply(batch, now, completions, pin, ticket);

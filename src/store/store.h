@@ -50,7 +50,13 @@ struct Applied {
 
 class Store {
  public:
+  // Both live as long as the store. `committer`: null where replies need not wait for commits.
+  Store(Catalog& catalog, Committer* committer) : catalog_(catalog), committer_(committer) {}
   virtual ~Store() = default;
+
+  // The store's counters for housekeeping and the admin port; the commits that replies wait for.
+  Catalog& catalog() { return catalog_; }
+  Committer* committer() { return committer_; }
 
   // Settles the groups in order, each all or nothing. Stops after the first one that fails
   // (Group::error) and may not fail: the caller decides whether the groups after it are still
@@ -69,11 +75,10 @@ class Store {
                         CompletionQueue* completions = nullptr, const Pin& pin = {},
                         request::Ticket ticket = request::no_ticket) = 0;
 
-  // `attach`: the completion queue belongs to a worker with that loop, which the store may use to
-  // watch sockets. `detach`: the worker ends, and with it all that it waits for. Called on the
-  // worker's thread, before the first call with the queue and after the last.
-  virtual void attach(CompletionQueue&, net::Loop&) {}
-  virtual void detach(CompletionQueue&) {}
+  // The completion queue belongs to a worker with that loop, which the store may use to watch
+  // sockets. Null: the worker ends, and with it all that it waits for. Called on the worker's
+  // thread, before the first call with the queue and after the last.
+  virtual void attach(CompletionQueue&, net::Loop*) {}
 
   // Ends a batch for which `later` was returned, or a group of which failed: `apply` will not be
   // called for its rest. Requests that were sent to another server may still take units. On the
@@ -88,11 +93,6 @@ class Store {
   // already, and the completion queue has or had the answer. On the thread of the queue's owner.
   virtual bool cancel(CompletionQueue& completions, request::Ticket ticket, base::Time now) = 0;
 
-  // The commits that replies wait for; null: replies need not wait. Lives as long as the store.
-  virtual Committer* committer() { return nullptr; }
-  // The store's counters for housekeeping and the admin port. Lives as long as the store.
-  virtual Catalog& catalog() = 0;
-
   // Commits the last changes; `apply` must not be called any more. False: some could not be
   // committed; the log says why.
   virtual bool close() { return true; }
@@ -100,6 +100,10 @@ class Store {
   // The message of an error for the client: what is wrong, and what to do. Lives as long as the
   // store.
   virtual std::string_view message_for(request::Error error) const;
+
+ private:
+  Catalog& catalog_;
+  Committer* const committer_;
 };
 
 }  // namespace sluice::store

@@ -115,7 +115,7 @@ void MemoryConnection::process() {
       closed_ = server_.engine_->serve(batch, protocol::find("divvy").value(), *session_, out) !=
                 engine::Served::all;
     if (received.closing && !closed_) {
-      session_->farewell(out);
+      session_->end(request::Ending::announced, {}, out);
       closed_ = true;
     }
     in_.erase(0, received.consumed);

@@ -19,8 +19,7 @@ namespace sluice::tests {
 // A store that passes all calls on to another one, and records the counters' states.
 class WatchedStore final : public store::Store {
  public:
-  explicit WatchedStore(store::Store& inner) : inner_(inner) {}
-  store::Catalog& catalog() override { return inner_.catalog(); }
+  explicit WatchedStore(store::Store& inner) : Store(inner.catalog(), nullptr), inner_(inner) {}
   store::Applied apply(const request::Batch& batch, base::Time now, store::CompletionQueue* port,
                        const store::Pin& pin, request::Ticket ticket) override;
   std::optional<base::Time> advance(store::CompletionQueue& port, base::Time now) override {

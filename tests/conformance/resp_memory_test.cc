@@ -81,7 +81,7 @@ class Connection {
                   engine::Served::all);
       }
       if (received.closing) {
-        session_->farewell(out);
+        session_->end(request::Ending::announced, {}, out);
         closed_ = true;
       }
       in_.erase(0, received.consumed);

@@ -75,6 +75,12 @@ bool GatherSession::reply(const request::Request& request, const request::Verdic
   return true;
 }
 
+void GatherSession::end(request::Ending ending, std::string_view why, base::Buffer& out) {
+  if (ending == request::Ending::announced) out.append("farewell\n");
+  if (ending == request::Ending::refused) out.append(why);
+  if (ending == request::Ending::stopping) out.append("goodbye\n");
+}
+
 }  // namespace sluice::tests
 
 namespace sluice::gather {

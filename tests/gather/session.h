@@ -35,13 +35,12 @@ class GatherSession final : public request::Session {
                             base::Buffer& out) override;
   bool reply(const request::Request& request, const request::Verdict& verdict, base::Time now,
              base::Buffer& out) override;
-  bool takes_several_batches() const override { return !in_order_; }
-  bool holds_back() const override { return holds_; }
-  size_t unfinished_bytes() const override { return hoarded_; }
-  std::string_view fault() const override { return "end"; }
-  void farewell(base::Buffer& out) override { out.append("farewell\n"); }
-  void refuse(std::string_view why, base::Buffer& out) override { out.append(why); }
-  void goodbye(base::Buffer& out) override { out.append("goodbye\n"); }
+  request::SessionState state() const override {
+    return {
+        .holds_back = holds_, .takes_several_batches = !in_order_, .unfinished_bytes = hoarded_};
+  }
+  request::Fault fault() const override { return {"end"}; }
+  void end(request::Ending ending, std::string_view why, base::Buffer& out) override;
 
  private:
   // The bits of a request's note.

@@ -49,14 +49,14 @@ class RedisTrial final : public Trial {
     for (Side* side : sides)
       for (auto& seat : side->world.seats) {
         Line& line = *lines_.emplace_back(std::make_unique<Line>(*side, *seat));
-        side->world.store.attach(seat->engine.completions(), line.loop);
+        side->world.store.attach(seat->engine.completions(), &line.loop);
       }
   }
   ~RedisTrial() override {
     forget_clients();
     for (auto& line : lines_) {
       line->seat.engine.forget(line->probe);
-      line->side.world.store.detach(line->seat.engine.completions());
+      line->side.world.store.attach(line->seat.engine.completions(), nullptr);
     }
   }
 

@@ -37,9 +37,9 @@ class StoreWorld {
                                   std::make_shared<spdlog::logger>("test", log_));
     EXPECT_TRUE(store) << store.problem().text;
     store_ = *std::move(store);
-    store_->attach(port_, loop_);
+    store_->attach(port_, &loop_);
   }
-  ~StoreWorld() { store_->detach(port_); }
+  ~StoreWorld() { store_->attach(port_, nullptr); }
 
   // Settles the groups as one batch. False if there was no answer in time.
   bool ask(std::vector<request::Group>& groups, std::vector<request::Charge>& charges,

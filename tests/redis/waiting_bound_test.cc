@@ -35,9 +35,9 @@ class Worker {
     charge_.key = key_;
     charge_.limits_id = spaces.intern_limits({&limit, 1});
     charge_.limits = spaces.limits(charge_.limits_id);
-    store_.attach(port_, loop_);
+    store_.attach(port_, &loop_);
   }
-  ~Worker() { store_.detach(port_); }
+  ~Worker() { store_.attach(port_, nullptr); }
 
   // The result of asking for the one unit of its bucket.
   enum class Is : uint8_t { granted, parked, refused, unanswered };

@@ -41,9 +41,8 @@ struct Silent final : request::Session {
     overridden += verdict.tightest != nullptr && verdict.tightest->limit == override_quota;
     return true;
   }
-  std::string_view fault() const override { return ""; }
-  void farewell(base::Buffer&) override {}
-  void refuse(std::string_view, base::Buffer&) override {}
+  request::Fault fault() const override { return {}; }
+  void end(request::Ending, std::string_view, base::Buffer&) override {}
   size_t allowed = 0, overridden = 0;
 };
 

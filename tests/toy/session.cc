@@ -6,6 +6,16 @@
 
 namespace sluice::toy {
 
+namespace {
+
+void append_error(std::string_view why, base::Buffer& out) {
+  out.append("error ");
+  out.append(why);
+  out.append('\n');
+}
+
+}  // namespace
+
 request::Received ToySession::receive(std::string_view in, bool, request::Requests& requests,
                                       base::Buffer&) {
   constexpr std::string_view verb = "take ";
@@ -26,7 +36,7 @@ request::Received ToySession::receive(std::string_view in, bool, request::Reques
 bool ToySession::reply(const request::Request&, const request::Verdict& verdict, base::Time,
                        base::Buffer& out) {
   if (!verdict.error.empty()) {
-    refuse(verdict.error, out);
+    append_error(verdict.error, out);
     return true;
   }
   out.append(verdict.allowed ? "yes " : "no ");
@@ -35,10 +45,9 @@ bool ToySession::reply(const request::Request&, const request::Verdict& verdict,
   return true;
 }
 
-void ToySession::refuse(std::string_view why, base::Buffer& out) {
-  out.append("error ");
-  out.append(why);
-  out.append('\n');
+void ToySession::end(request::Ending ending, std::string_view why, base::Buffer& out) {
+  if (ending == request::Ending::announced) append_error("not a line `take KEY`", out);
+  if (ending == request::Ending::refused) append_error(why, out);
 }
 
 }  // namespace sluice::toy

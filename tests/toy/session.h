@@ -15,9 +15,8 @@ class ToySession final : public request::Session {
                             base::Buffer& out) override;
   bool reply(const request::Request& request, const request::Verdict& verdict, base::Time now,
              base::Buffer& out) override;
-  std::string_view fault() const override { return "line"; }
-  void farewell(base::Buffer& out) override { out.append("error not a line `take KEY`\n"); }
-  void refuse(std::string_view why, base::Buffer& out) override;
+  request::Fault fault() const override { return {"line"}; }
+  void end(request::Ending ending, std::string_view why, base::Buffer& out) override;
 };
 
 }  // namespace sluice::toy

@@ -93,19 +93,16 @@ bool DivvySession::reply(const request::Request&, const request::Verdict& verdic
   return true;
 }
 
-std::string_view DivvySession::fault() const {
+request::Fault DivvySession::fault() const {
   if (error_.empty()) return {};
-  return error_.starts_with("ERR unknown-command ") ? "unknown-command" : "unknown";
+  return {error_.starts_with("ERR unknown-command ") ? "unknown-command" : "unknown", error_};
 }
 
-void DivvySession::farewell(base::Buffer& out) {
-  if (error_.empty()) return;
+void DivvySession::end(request::Ending ending, std::string_view why, base::Buffer& out) {
+  if (ending == request::Ending::refused) return append_divvy_internal_error(why, out);
+  if (ending == request::Ending::stopping || error_.empty()) return;
   out.append(error_);
   out.append('\n');
-}
-
-void DivvySession::refuse(std::string_view why, base::Buffer& out) {
-  append_divvy_internal_error(why, out);
 }
 
 }  // namespace sluice::divvy

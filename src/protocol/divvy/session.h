@@ -34,13 +34,10 @@ class DivvySession final : public request::Session {
   bool reply(const request::Request& request, const request::Verdict& verdict, base::Time now,
              base::Buffer& out) override;
 
-  std::string_view fault() const override;
-  std::string_view fault_text() const override { return error_; }
+  request::Fault fault() const override;
 
-  // Appends the ERR line for the line with an error; nothing unless `receive` announced the close.
-  void farewell(base::Buffer& out) override;
-
-  void refuse(std::string_view why, base::Buffer& out) override;
+  // Appends an ERR line: that of the line with an error, or the reason of a refusal.
+  void end(request::Ending ending, std::string_view why, base::Buffer& out) override;
 
  private:
   std::string_view well_formed(std::string_view line);

@@ -238,9 +238,9 @@ TEST(DivvySession, AnErrorIsSentAndClosesTheConnection) {
 TEST(DivvySession, RefusesWithTheReason) {
   DivvySession session;
   base::Buffer out;
-  session.farewell(out);
+  session.end(request::Ending::announced, {}, out);
   EXPECT_EQ(out.view(), "");
-  session.refuse("too many connections", out);
+  session.end(request::Ending::refused, "too many connections", out);
   EXPECT_EQ(out.view(), "ERR Internal Error: too many connections\n");
 }
 

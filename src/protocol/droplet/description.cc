@@ -27,6 +27,7 @@ constinit const protocol::Description description = {
     .port = 3000,
     .make_session =
         [](const request::Peer&) { return std::unique_ptr<request::Session>(new DropletSession); },
+    .tags_are_ids = true,
     // The connection stays open for a while after a Close, because droplet's client answers it with
     // its own Close, which takes a round trip and a turn of the client's event loop.
     .linger = std::chrono::milliseconds(1000),

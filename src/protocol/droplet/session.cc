@@ -196,29 +196,18 @@ bool DropletSession::reply(const request::Request& request, const request::Verdi
   return true;
 }
 
-std::string_view DropletSession::id_of(const request::Request& request) const {
-  return request.tag;
-}
-
-void DropletSession::farewell(base::Buffer& out) {
+void DropletSession::end(request::Ending ending, std::string_view why, base::Buffer& out) {
+  if (ending != request::Ending::announced) {
+    const bool stops = ending == request::Ending::stopping;
+    if (phase_ == Phase::closed || (stops && phase_ == Phase::head)) return;
+    close(stops ? going_away : frames_ != nullptr ? try_again_later : 503, why, 0);
+  }
   if (status_ == 0) return;
   if (frames_ != nullptr) {
     wire::append_websocket_close(status_, reason_, out);
   } else {
     wire::append_http_text(status_, reason_, head_only_, out);
   }
-}
-
-void DropletSession::refuse(std::string_view why, base::Buffer& out) {
-  if (phase_ == Phase::closed) return;
-  close(frames_ != nullptr ? try_again_later : 503, why, 0);
-  farewell(out);
-}
-
-void DropletSession::goodbye(base::Buffer& out) {
-  if (phase_ != Phase::open) return;
-  close(going_away, {}, 0);
-  farewell(out);
 }
 
 }  // namespace sluice::droplet

@@ -32,21 +32,15 @@ class DropletSession final : public request::Session {
   // express it.
   bool reply(const request::Request& request, const request::Verdict& verdict, base::Time now,
              base::Buffer& out) override;
-  std::string_view fault() const override { return fault_; }
-  std::string_view fault_text() const override { return reason_; }
-  size_t unfinished_bytes() const override {
-    return frames_ == nullptr ? 0 : frames_->unfinished_bytes();
+  request::SessionState state() const override {
+    return {.unfinished_bytes = frames_ == nullptr ? 0 : frames_->unfinished_bytes()};
   }
-  std::string_view id_of(const request::Request& request) const override;
+  request::Fault fault() const override { return {fault_, reason_}; }
 
-  // Appends the Close frame, or the answer to a request that is not a handshake.
-  void farewell(base::Buffer& out) override;
-
-  // Appends 503 before the handshake, Close 1013 after it; nothing if the close was announced.
-  void refuse(std::string_view why, base::Buffer& out) override;
-
-  // Appends Close 1001 after the handshake; nothing before it, or if the close was announced.
-  void goodbye(base::Buffer& out) override;
+  // Appends the announced Close frame, or the answer to a request that is not a handshake. If no
+  // close was announced: at a refusal 503 before the handshake, Close 1013 after it; when the
+  // server stops Close 1001 after the handshake.
+  void end(request::Ending ending, std::string_view why, base::Buffer& out) override;
 
   // Bytes of memory besides the object itself. They grow only with unanswered requests and with an
   // incomplete message.
@@ -55,8 +49,8 @@ class DropletSession final : public request::Session {
  private:
   //   from   to      when
   //   head   open    a handshake is complete; its answer is written
-  //   head   closed  another or a bad request (farewell: an HTTP answer), or `refuse`
-  //   open   closed  the peer's Close, a breach of the protocol, `refuse`, `goodbye`
+  //   head   closed  another or a bad request, or `end`: an HTTP answer ends it
+  //   open   closed  the peer's Close, a breach of the protocol, or `end`: a Close frame ends it
   //
   // head: reads the request head. open: reads frames. closed: ignores all input.
   enum class Phase : uint8_t { head, open, closed };
@@ -67,10 +61,10 @@ class DropletSession final : public request::Session {
 
   std::unique_ptr<wire::WebsocketReader> frames_;  // null before the handshake
   size_t owed_ = 0;                                // requests that have no reply yet
-  std::string reason_;                             // the farewell's; a copy, as views end before
-  uint16_t status_ = 0;  // the farewell's: a Close code or an HTTP status; 0: no farewell
+  std::string reason_;                             // of the close; a copy, as views end before
+  uint16_t status_ = 0;  // of the close: a Close code or an HTTP status; 0: it has none
   std::string_view fault_{};
-  bool head_only_ = false;  // an HTTP farewell answers a HEAD request
+  bool head_only_ = false;  // the HTTP answer is to a HEAD request
   Phase phase_ = Phase::head;
   bool pongs_ = false;  // `pong_` must be sent after the last outstanding reply
   std::string pong_;    // the payload of the ping, at most 125 bytes

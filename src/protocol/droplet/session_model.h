@@ -354,7 +354,7 @@ inline Transcript run(request::Session& session, std::string_view bytes,
   }
   t.replies = out.view();
   out.clear();
-  session.farewell(out);
+  session.end(request::Ending::announced, {}, out);
   t.farewell = out.view();
   return t;
 }

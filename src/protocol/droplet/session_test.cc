@@ -390,10 +390,10 @@ TEST(DropletSession, ReadsNothingAfterAClose) {
   EXPECT_EQ(received.consumed, take.size());
   EXPECT_EQ(requests.size(), 0u);
   out.clear();
-  session.goodbye(out);  // a session sends one Close at most
-  session.refuse("no", out);
+  session.end(request::Ending::stopping, {}, out);  // a session sends one Close at most
+  session.end(request::Ending::refused, "no", out);
   EXPECT_EQ(out.view(), "");
-  session.farewell(out);
+  session.end(request::Ending::announced, {}, out);
   EXPECT_EQ(out.view(), sent_close(1000));
 }
 
@@ -402,34 +402,34 @@ TEST(DropletSession, GoodbyeClosesWith1001AfterTheHandshake) {
   request::Requests requests;
   base::Buffer out;
   session.receive(handshake.substr(0, 20), false, requests, out);
-  session.goodbye(out);
+  session.end(request::Ending::stopping, {}, out);
   EXPECT_EQ(out.view(), "");
   session.receive(std::string(handshake) + take, false, requests, out);
   ASSERT_EQ(requests.size(), 1u);
   for (const request::Request& request : requests.items()) session.reply(request, {}, {}, out);
   out.clear();
-  session.goodbye(out);
+  session.end(request::Ending::stopping, {}, out);
   EXPECT_EQ(out.view(), sent_close(1001));
   requests.clear();
   const request::Received received = session.receive(take, false, requests, out);
   EXPECT_TRUE(received.closing);
   EXPECT_EQ(requests.size(), 0u);
   out.clear();
-  session.goodbye(out);
+  session.end(request::Ending::stopping, {}, out);
   EXPECT_EQ(out.view(), "");
 }
 
 TEST(DropletSession, RefusesWith503BeforeTheHandshakeAndWith1013After) {
   base::Buffer out;
   DropletSession fresh;
-  fresh.refuse("too many connections", out);
+  fresh.end(request::Ending::refused, "too many connections", out);
   EXPECT_TRUE(out.view().starts_with("HTTP/1.1 503 Service Unavailable\r\n"));
   EXPECT_TRUE(out.view().ends_with("\r\n\r\ntoo many connections\n"));
   DropletSession open;
   request::Requests requests;
   open.receive(handshake, false, requests, out);
   out.clear();
-  open.refuse("too much memory", out);
+  open.end(request::Ending::refused, "too much memory", out);
   EXPECT_EQ(out.view(), sent_close(1013, "too much memory"));
   // A reason is cut to 123 bytes at most, between two characters.
   DropletSession other;

@@ -183,7 +183,7 @@ TEST(DropletVectors, SessionsAnswerByteForByte) {
       if (!received.closing) continue;
       ++closes;
       out.clear();
-      session->farewell(out);
+      session->end(request::Ending::announced, {}, out);
       EXPECT_EQ(out.view(), sent_close(step["close_code"], step.value("close_reason", "")));
       session = std::make_unique<DropletSession>();
       bytes = handshake;

@@ -134,7 +134,7 @@ TEST(EnvoyConnections, AHealthWatchIsNotifiedOfAStop) {
   // The place of the watch that was reset is used for another call from here on.
   EXPECT_EQ(client.call(message_of({{{{"k", "v"}}}})).code, 0u);
   base::Buffer out;
-  client.connection.session().goodbye(out);
+  client.connection.session().end(request::Ending::stopping, {}, out);
   client.peer.read(out.view());
   EXPECT_EQ(messages_of(client, first), (std::vector<std::string>{serving, not_serving}));
   EXPECT_EQ(client.answer_of(first).code, 14u);
@@ -307,7 +307,7 @@ TEST(EnvoyConnections, AStopSendsGoaway) {
   GrpcClient client(world);
   EXPECT_EQ(client.call(message_of({{{{"k", "v"}}}})).code, 0u);
   base::Buffer out;
-  client.connection.session().goodbye(out);
+  client.connection.session().end(request::Ending::stopping, {}, out);
   client.peer.read(out.view());
   ASSERT_EQ(client.peer.goaways.size(), 1u);
   EXPECT_EQ(client.peer.goaways[0], (std::pair<uint32_t, uint32_t>{1, 0}));
@@ -318,13 +318,13 @@ TEST(EnvoyConnections, AProtocolViolationEndsTheConnectionAndIsNamed) {
   GrpcClient client(world);
   client.send(wire::http2_peer::window_update(0, 0x7FFFFFFF));
   EXPECT_TRUE(client.connection.closed());
-  EXPECT_EQ(client.connection.session().fault(),
+  EXPECT_EQ(client.connection.session().fault().code,
             wire::http2_fault_name(wire::Http2Fault::flow_control));
   Connection http(world);
   http.send("no http\r\n\r\n");
   EXPECT_TRUE(http.closed());
   EXPECT_TRUE(http.take().starts_with("HTTP/1.1 400 "));
-  EXPECT_EQ(http.session().fault(), "http");
+  EXPECT_EQ(http.session().fault().code, "http");
 }
 
 }  // namespace

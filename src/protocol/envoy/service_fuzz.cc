@@ -45,7 +45,7 @@ Transcript run(std::string_view bytes, bool is_http2, const std::vector<size_t>&
     arrived += count;
   }
   const std::string sent = connection.take();
-  const std::string fault(connection.session().fault());
+  const std::string fault(connection.session().fault().code);
   if (!is_http2) return {{{0, sent}}, 0, connection.closed(), fault};
   http2::Peer peer;
   peer.read(sent);

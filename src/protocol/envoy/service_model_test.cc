@@ -226,7 +226,7 @@ void play_late(uint32_t seed, Trouble trouble) {
     if (dice(40) == 0) {  // a client disconnects, or the server ends its connection
       const size_t n = dice(clients.size());
       base::Buffer out;
-      if (dice(2) == 0) clients[n]->connection.session().goodbye(out);
+      if (dice(2) == 0) clients[n]->connection.session().end(request::Ending::stopping, {}, out);
       std::erase_if(asked, [&](const Asked& one) { return one.client == clients[n].get(); });
       watches.erase(clients[n].get());
       clients[n] = std::make_unique<GrpcClient>(world);

@@ -154,13 +154,14 @@ class World {
     store_.housekeep(clock_.now());
   }
   // `port`: of the listener.
-  request::Peer peer(uint16_t port = 0) {
+  request::Peer peer(uint16_t port = 0, const std::string& certificate = {}) {
     return {.listener = listener,
             .options = &options,
             .access = &access,
             .worker = &worker,
             .clock = &clock_,
             .address = "10.0.0.9:4711",
+            .certificate = certificate,
             .port = port};
   }
   engine::Engine& engine() { return *engine_; }
@@ -190,9 +191,7 @@ class Connection final : public engine::ReplySink {
  public:
   // `certificate`: the name in that of the client; empty: it shows none.
   explicit Connection(World& world, const std::string& certificate = {}, uint16_t port = 0)
-      : world_(world), session_(world.peer(port)) {
-    if (!certificate.empty()) session_.on_certificate(certificate);
-  }
+      : world_(world), session_(world.peer(port, certificate)) {}
   ~Connection() override { world_.engine().forget(*this); }
 
   void send(std::string_view bytes) {
@@ -218,7 +217,7 @@ class Connection final : public engine::ReplySink {
  private:
   void serve_input() {
     base::Buffer out;
-    while (!closed_ && !session_.holds_back()) {
+    while (!closed_ && !session_.state().holds_back) {
       engine::Batch& batch = world_.engine().next_batch();
       // The bytes are in memory of their own, so that a sanitizer finds views that are kept too
       // long.
@@ -228,10 +227,10 @@ class Connection final : public engine::ReplySink {
       engine::Served served = engine::Served::all;
       if (asks) served = world_.engine().serve(batch, self(), session_, out, this);
       const bool ended = served == engine::Served::ended;
-      if (received.closing && !ended) session_.farewell(out);
+      if (received.closing && !ended) session_.end(request::Ending::announced, {}, out);
       closed_ = received.closing || ended;
       in_.erase(0, received.consumed);
-      if (received.consumed == 0 && !asks && !session_.has_more()) break;
+      if (received.consumed == 0 && !asks && !session_.state().has_more) break;
     }
     out_ += out.view();
   }

@@ -491,39 +491,40 @@ void GrpcSession::count_end(Method method, const Call& call) const {
   call.metrics->took(method, {clock_->monotonic().us - call.began.us});
 }
 
-bool GrpcSession::end_oldest_unfinished(base::Buffer& out) {
-  if (!grpc_.http().end_oldest()) return false;
-  grpc_.http().write(out);
-  return true;
+request::SessionState GrpcSession::state() const {
+  base::Time wakes_at = std::min(aged_at_, over_at_);
+  if (is_watched()) wakes_at = std::min(wakes_at, after(watched_at_, watch_period));
+  const wire::Http2Session& http = grpc_.http();
+  return {.has_more = grpc_.has_more(),
+          .takes_several_batches = true,
+          .withholds = http.withholds(),
+          .unfinished_bytes = http.unfinished_bytes(),
+          .kept_bytes = http.kept_bytes(),
+          .oldest_unfinished = http.oldest_unfinished(),
+          .wakes_at = wakes_at};
 }
 
-std::optional<size_t> GrpcSession::end_withheld(base::Buffer& out) {
-  const std::optional<uint32_t> ended = grpc_.http().end_withheld();
-  if (ended) grpc_.http().write(out);
+std::optional<size_t> GrpcSession::give_up(request::Overdue what, base::Buffer& out) {
+  wire::Http2Session& http = grpc_.http();
+  std::optional<size_t> ended;
+  if (what == request::Overdue::withheld)
+    ended = http.end_withheld();
+  else if (http.end_oldest())
+    ended = 1;
+  if (ended) http.write(out);
   return ended;
 }
 
-base::Time GrpcSession::wakes_at() const {
-  const base::Time end = std::min(aged_at_, over_at_);
-  return is_watched() ? std::min(end, after(watched_at_, watch_period)) : end;
-}
-
-std::string_view GrpcSession::fault() const {
+request::Fault GrpcSession::fault() const {
   const wire::Http2Fault fault = grpc_.http().fault();
-  return fault == wire::Http2Fault::none ? std::string_view() : http2_fault_name(fault);
+  return {fault == wire::Http2Fault::none ? std::string_view() : http2_fault_name(fault)};
 }
 
-void GrpcSession::farewell(base::Buffer& out) {
-  grpc_.http().write(out);
-}
-
-void GrpcSession::refuse(std::string_view, base::Buffer& out) {
-  goodbye(out);
-}
-
-void GrpcSession::goodbye(base::Buffer& out) {
-  end_streams();
-  grpc_.http().finish_shutdown();
+void GrpcSession::end(request::Ending ending, std::string_view, base::Buffer& out) {
+  if (ending != request::Ending::announced) {
+    end_streams();
+    grpc_.http().finish_shutdown();
+  }
   grpc_.http().write(out);
 }
 
@@ -725,56 +726,31 @@ void HttpSession::report(std::string_view example, std::string_view code) const 
   if (listener_ != nullptr) listener_->refused(code, example);
 }
 
-void HttpSession::refuse(std::string_view why, base::Buffer& out) {
-  send_error(503, why, out);
+void HttpSession::end(request::Ending ending, std::string_view why, base::Buffer& out) {
+  if (ending == request::Ending::refused) send_error(503, why, out);
 }
 
 namespace {
 
 const EnvoyOptions default_options;
 
-// The start of an HTTP/2 connection. No request of HTTP/1.1 starts with it, because PRI is not a
-// method of HTTP/1.1.
-constexpr std::string_view http2_begin = "PRI ";
-
 }  // namespace
 
 EnvoySession::EnvoySession(const request::Peer& peer)
-    : worker_(static_cast<EnvoyWorker&>(*peer.worker)),
+    : peer_(peer),
+      worker_(static_cast<EnvoyWorker&>(*peer.worker)),
       options_(peer.options == nullptr ? default_options
-                                       : static_cast<const EnvoyOptions&>(*peer.options)),
-      clock_(peer.clock),
-      listener_(peer.listener),
-      server_(peer.server),
-      access_(peer.access),
-      spans_(peer.spans),
-      address_(peer.address),
-      is_debug_(options_.debug_port != 0 && peer.port == options_.debug_port) {
+                                       : static_cast<const EnvoyOptions&>(*peer.options)) {
   if (worker_.metrics == nullptr && options_.metrics != nullptr)
     worker_.metrics = &options_.metrics->add_worker();
 }
 
-request::Received EnvoySession::receive(std::string_view in, bool end, request::Requests& requests,
-                                        base::Buffer& out) {
-  if (door_ == nullptr) {
-    const std::string_view begin = in.substr(0, http2_begin.size());
-    const request::Peer peer{.server = server_,
-                             .listener = listener_,
-                             .access = access_,
-                             .clock = clock_,
-                             .spans = spans_,
-                             .address = address_,
-                             .certificate = certificate_};
-    if (is_debug_)
-      door_ = std::make_unique<HttpSession>(worker_, options_, HttpSession::Paths::debug, peer);
-    else if (begin == http2_begin)
-      door_ = std::make_unique<GrpcSession>(worker_, options_, peer);
-    else if (!http2_begin.starts_with(begin))
-      door_ = std::make_unique<HttpSession>(worker_, options_, HttpSession::Paths::service, peer);
-    else
-      return {0, false};
-  }
-  return door_->receive(in, end, requests, out);
+std::unique_ptr<request::Session> EnvoySession::open(bool is_http2) {
+  using Paths = HttpSession::Paths;
+  const bool is_debug = options_.debug_port != 0 && peer_.port == options_.debug_port;
+  if (is_http2 && !is_debug) return std::make_unique<GrpcSession>(worker_, options_, peer_);
+  return std::make_unique<HttpSession>(worker_, options_, is_debug ? Paths::debug : Paths::service,
+                                       peer_);
 }
 
 }  // namespace sluice::envoy

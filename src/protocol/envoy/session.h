@@ -20,6 +20,7 @@
 #include "protocol/envoy/json.h"
 #include "protocol/envoy/options.h"
 #include "protocol/envoy/worker_state.h"
+#include "protocol/http_versions.h"
 #include "request/peer.h"
 #include "request/session.h"
 #include "wire/grpc_server.h"
@@ -70,21 +71,10 @@ class GrpcSession final : public request::Session {
                             base::Buffer& out) override;
   bool reply(const request::Request& request, const request::Verdict& verdict, base::Time now,
              base::Buffer& out) override;
-  bool takes_several_batches() const override { return true; }
-  bool has_more() const override { return grpc_.has_more(); }
-  // For a client that has paused within a message; between messages it may pause.
-  size_t unfinished_bytes() const override { return grpc_.http().unfinished_bytes(); }
-  uint64_t oldest_unfinished() const override { return grpc_.http().oldest_unfinished(); }
-  bool end_oldest_unfinished(base::Buffer& out) override;
-  request::Kept kept() const override {
-    return {grpc_.http().kept_bytes(), grpc_.http().withholds()};
-  }
-  std::optional<size_t> end_withheld(base::Buffer& out) override;
-  base::Time wakes_at() const override;
-  std::string_view fault() const override;
-  void farewell(base::Buffer& out) override;
-  void refuse(std::string_view why, base::Buffer& out) override;
-  void goodbye(base::Buffer& out) override;
+  request::SessionState state() const override;
+  std::optional<size_t> give_up(request::Overdue what, base::Buffer& out) override;
+  request::Fault fault() const override;
+  void end(request::Ending ending, std::string_view why, base::Buffer& out) override;
 
  private:
   // A call at the engine. Requests have the slot's number, because HTTP/2's number may belong to
@@ -180,11 +170,12 @@ class HttpSession final : public request::Session {
                             base::Buffer& out) override;
   bool reply(const request::Request& request, const request::Verdict& verdict, base::Time now,
              base::Buffer& out) override;
-  bool holds_back() const override { return asked_ != nullptr; }
-  size_t unfinished_bytes() const override { return http_.unfinished_bytes(); }
-  std::string_view fault() const override { return fault_; }
-  void farewell(base::Buffer&) override {}
-  void refuse(std::string_view why, base::Buffer& out) override;
+  request::SessionState state() const override {
+    return {.holds_back = asked_ != nullptr, .unfinished_bytes = http_.unfinished_bytes()};
+  }
+  request::Fault fault() const override { return {fault_}; }
+  // Appends the answer to a refusal; nothing else, as each answer says whether it is the last.
+  void end(request::Ending ending, std::string_view why, base::Buffer& out) override;
 
  private:
   // A message and its texts.
@@ -220,67 +211,17 @@ class HttpSession final : public request::Session {
   std::string_view fault_{};
 };
 
-class EnvoySession final : public request::Session {
+class EnvoySession final : public protocol::HttpVersions {
  public:
   // `peer.worker` must be an EnvoyWorker.
   explicit EnvoySession(const request::Peer& peer);
 
-  void on_certificate(std::string_view name) override { certificate_ = name; }
-  request::Received receive(std::string_view in, bool end, request::Requests& requests,
-                            base::Buffer& out) override;
-  bool reply(const request::Request& request, const request::Verdict& verdict, base::Time now,
-             base::Buffer& out) override {
-    return door_->reply(request, verdict, now, out);
-  }
-  bool takes_several_batches() const override {
-    return door_ != nullptr && door_->takes_several_batches();
-  }
-  bool holds_back() const override { return door_ != nullptr && door_->holds_back(); }
-  size_t unfinished_bytes() const override {
-    return door_ == nullptr ? 0 : door_->unfinished_bytes();
-  }
-  bool has_more() const override { return door_ != nullptr && door_->has_more(); }
-  uint64_t oldest_unfinished() const override {
-    return door_ == nullptr ? 0 : door_->oldest_unfinished();
-  }
-  bool end_oldest_unfinished(base::Buffer& out) override {
-    return door_ != nullptr && door_->end_oldest_unfinished(out);
-  }
-  request::Kept kept() const override { return door_ == nullptr ? request::Kept{} : door_->kept(); }
-  std::optional<size_t> end_withheld(base::Buffer& out) override {
-    return door_ == nullptr ? 0 : door_->end_withheld(out);
-  }
-  base::Time wakes_at() const override {
-    return door_ == nullptr ? base::Time{INT64_MAX} : door_->wakes_at();
-  }
-  std::string_view fault() const override {
-    return door_ == nullptr ? std::string_view() : door_->fault();
-  }
-  std::string_view fault_text() const override {
-    return door_ == nullptr ? std::string_view() : door_->fault_text();
-  }
-  void farewell(base::Buffer& out) override {
-    if (door_ != nullptr) door_->farewell(out);
-  }
-  void refuse(std::string_view why, base::Buffer& out) override {
-    if (door_ != nullptr) door_->refuse(why, out);
-  }
-  void goodbye(base::Buffer& out) override {
-    if (door_ != nullptr) door_->goodbye(out);
-  }
-
  private:
+  std::unique_ptr<request::Session> open(bool is_http2) override;
+
+  const request::Peer peer_;
   EnvoyWorker& worker_;
   const EnvoyOptions& options_;
-  base::Clock* const clock_;
-  const request::ListenerView* const listener_;
-  const request::ServerView* const server_;
-  const access::Access* const access_;
-  otlp::Spans* const spans_;
-  const std::string address_;  // of the client; empty: it has none
-  const bool is_debug_;
-  std::string certificate_;                 // as Peer::certificate
-  std::unique_ptr<request::Session> door_;  // null: not enough bytes have arrived to decide
 };
 
 }  // namespace sluice::envoy

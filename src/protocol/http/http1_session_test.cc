@@ -166,7 +166,7 @@ TEST(Http1Connection, TakesABodyInPieces) {
       connection.send(request.substr(at, piece));
     }
     EXPECT_EQ(remaining_of(connection.take()), (std::vector<std::string>{"2"}));
-    EXPECT_EQ(connection.session().unfinished_bytes(), 0u);
+    EXPECT_EQ(connection.session().state().unfinished_bytes, 0u);
   }
 }
 
@@ -268,7 +268,7 @@ TEST(Http1Connection, ARefusedConnectionGets503) {
   World world;
   HttpSession session(world.peer("127.0.0.1:1"));
   base::Buffer out;
-  session.refuse("too many connections", out);
+  session.end(request::Ending::refused, "too many connections", out);
   const auto answers = answers_of(std::string(out.view()));
   ASSERT_EQ(answers.size(), 1u);
   EXPECT_EQ(answers[0].status, 503);

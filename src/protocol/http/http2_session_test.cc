@@ -224,7 +224,7 @@ TEST(Http2Connection, ReadsOneBatchAtATime) {
   EXPECT_FALSE(received.closing);
   EXPECT_GE(requests.size(), takes);
   EXPECT_LT(requests.size(), base::bounds::batch_requests_max + takes);
-  EXPECT_TRUE(received.consumed < bytes.size() || !session.has_more())
+  EXPECT_TRUE(received.consumed < bytes.size() || !session.state().has_more)
       << "nothing asks for the rest";
 }
 

@@ -75,8 +75,7 @@ std::shared_ptr<const access::Users> users() {
 int status_of(World& world, const Route& route, const Line& line, const std::string& token,
               const std::string& certificate = {}) {
   const std::string authorization = token.empty() ? "" : "Authorization: Bearer " + token + "\r\n";
-  Connection connection(world);
-  if (!certificate.empty()) connection.session().on_certificate(certificate);
+  Connection connection(world, "127.0.0.1:41000", certificate);
   return ask(connection, line.method == "POST" ? post(route.path, line.body, authorization)
                                                : get(route.path, authorization, line.method))
       .status;

@@ -130,7 +130,7 @@ request::Received Http1Session::receive(std::string_view in, bool, request::Requ
     consumed += result.consumed;
     // If the connection ends after this request, the close follows its answer, which may come at
     // once: it is work, so that the session is called again then.
-    if (holds_back()) return {consumed, false, closing_ ? size_t{1} : 0};
+    if (waiting_ > 0) return {consumed, false, closing_ ? size_t{1} : 0};
     if (closing_) return {in.size(), true};
   }
   return {consumed, false};
@@ -207,17 +207,15 @@ void Http1Session::write_problem(const ProblemKind& kind, std::string_view detai
   answer({std::move(exchange), false, true}, out);
 }
 
-void Http1Session::farewell(base::Buffer& out) {
-  if (reader_.status() == 0) return;
+void Http1Session::end(request::Ending ending, std::string_view why, base::Buffer& out) {
+  if (ending == request::Ending::refused)
+    return write_problem(problems::reduced_capacity, why, out);
+  if (ending == request::Ending::stopping || reader_.status() == 0) return;
   if (reader_.status() == problems::too_large.status)
     return write_problem(problems::too_large, reader_.problem(), out);
   const ProblemKind kind{static_cast<uint16_t>(reader_.status()),
                          "urn:sluice:problem:malformed-request", "Malformed request"};
   write_problem(kind, reader_.problem(), out);
-}
-
-void Http1Session::refuse(std::string_view why, base::Buffer& out) {
-  write_problem(problems::reduced_capacity, why, out);
 }
 
 namespace {
@@ -365,43 +363,39 @@ void Http2Session::answer(uint32_t number, Exchange& exchange, base::Time now) {
                           .body = answer.body.view()});
 }
 
-bool Http2Session::end_oldest_unfinished(base::Buffer& out) {
-  if (!http2_.end_oldest()) return false;
-  http2_.write(out);
-  return true;
+request::SessionState Http2Session::state() const {
+  return {.waits_for_units = waiting_ > 0,
+          .has_ended_waits = interrupted_ > 0,
+          .takes_several_batches = true,
+          .withholds = http2_.withholds(),
+          .unfinished_bytes = http2_.unfinished_bytes(),
+          .kept_bytes = http2_.kept_bytes(),
+          .oldest_unfinished = http2_.oldest_unfinished()};
 }
 
-std::optional<size_t> Http2Session::end_withheld(base::Buffer& out) {
-  const std::optional<uint32_t> ended = http2_.end_withheld();
+std::optional<size_t> Http2Session::give_up(request::Overdue what, base::Buffer& out) {
+  std::optional<size_t> ended;
+  if (what == request::Overdue::withheld)
+    ended = http2_.end_withheld();
+  else if (http2_.end_oldest())
+    ended = 1;
   if (ended) http2_.write(out);
   return ended;
 }
 
-std::string_view Http2Session::fault() const {
+request::Fault Http2Session::fault() const {
   const wire::Http2Fault fault = http2_.fault();
-  return fault == wire::Http2Fault::none ? std::string_view() : wire::http2_fault_name(fault);
+  return {fault == wire::Http2Fault::none ? std::string_view() : wire::http2_fault_name(fault)};
 }
 
-void Http2Session::farewell(base::Buffer& out) {
-  http2_.write(out);
-}
-
-void Http2Session::refuse(std::string_view, base::Buffer& out) {
-  goodbye(out);
-}
-
-void Http2Session::goodbye(base::Buffer& out) {
-  http2_.finish_shutdown();
+void Http2Session::end(request::Ending ending, std::string_view, base::Buffer& out) {
+  if (ending != request::Ending::announced) http2_.finish_shutdown();
   http2_.write(out);
 }
 
 namespace {
 
 const HttpOptions default_http_options;
-
-// The start of an HTTP/2 connection (RFC 9113, 3.4). No request of HTTP/1.1 starts with it, because
-// PRI is not a method of HTTP/1.1.
-constexpr std::string_view http2_begin = "PRI ";
 
 }  // namespace
 
@@ -411,28 +405,14 @@ HttpSession::HttpSession(const request::Peer& peer)
       options_(peer.options == nullptr ? default_http_options
                                        : static_cast<const HttpOptions&>(*peer.options)) {}
 
-void HttpSession::open_http1() {
-  door_ = std::make_unique<Http1Session>(worker_, options_, peer_);
+std::unique_ptr<request::Session> HttpSession::open(bool is_http2) {
+  if (is_http2) return std::make_unique<Http2Session>(worker_, options_, peer_);
+  return std::make_unique<Http1Session>(worker_, options_, peer_);
 }
 
-request::Received HttpSession::receive(std::string_view in, bool end, request::Requests& requests,
-                                       base::Buffer& out) {
-  if (door_ == nullptr) {
-    const std::string_view begin = in.substr(0, http2_begin.size());
-    if (begin == http2_begin)
-      door_ = std::make_unique<Http2Session>(worker_, options_, peer_);
-    else if (!http2_begin.starts_with(begin))
-      open_http1();
-    else
-      return {0, false};
-  }
-  return door_->receive(in, end, requests, out);
-}
-
-// A client that has sent nothing yet is most likely to understand HTTP/1.1.
-void HttpSession::refuse(std::string_view why, base::Buffer& out) {
-  if (door_ == nullptr) open_http1();
-  door_->refuse(why, out);
+void HttpSession::end(request::Ending ending, std::string_view why, base::Buffer& out) {
+  if (door_ == nullptr && ending == request::Ending::refused) door_ = open(false);
+  HttpVersions::end(ending, why, out);
 }
 
 }  // namespace sluice::http

@@ -18,6 +18,7 @@
 #include "protocol/http/guard.h"
 #include "protocol/http/options.h"
 #include "protocol/http/worker_state.h"
+#include "protocol/http_versions.h"
 #include "request/peer.h"
 #include "request/session.h"
 #include "wire/http1_reader.h"
@@ -51,14 +52,15 @@ class Http1Session final : public request::Session {
   // Always returns true.
   bool reply(const request::Request& request, const request::Verdict& verdict, base::Time now,
              base::Buffer& out) override;
-  bool holds_back() const override { return waiting_ > 0; }
-  bool waits_for_units() const override { return waiting_ > 0; }
-  bool has_more() const override { return closing_; }
-  size_t unfinished_bytes() const override { return reader_.unfinished_bytes(); }
-  std::string_view fault() const override { return fault_; }
-  std::string_view fault_text() const override { return reader_.problem(); }
-  void farewell(base::Buffer& out) override;
-  void refuse(std::string_view why, base::Buffer& out) override;
+  request::SessionState state() const override {
+    return {.holds_back = waiting_ > 0,
+            .waits_for_units = waiting_ > 0,
+            .has_more = closing_,
+            .unfinished_bytes = reader_.unfinished_bytes()};
+  }
+  request::Fault fault() const override { return {fault_, reader_.problem()}; }
+  // Appends the answer to a breach or a refusal; nothing else, as the last answer says that it is.
+  void end(request::Ending ending, std::string_view why, base::Buffer& out) override;
 
  private:
   // A request whose answer was not written, and the form that its head requires.
@@ -105,22 +107,14 @@ class Http2Session final : public request::Session {
                             base::Buffer& out) override;
   bool reply(const request::Request& request, const request::Verdict& verdict, base::Time now,
              base::Buffer& out) override;
-  bool takes_several_batches() const override { return true; }
-  bool waits_for_units() const override { return waiting_ > 0; }
-  bool is_interrupted() const override { return interrupted_ > 0; }
-  bool is_wait_interrupted(const request::Request& request) const override {
+  request::SessionState state() const override;
+  void on_parked(const request::Request& request) override { http2_.let_go(request.note); }
+  bool has_ended_wait(const request::Request& request) const override {
     return request.note < open_.size() && open_[request.note].is_interrupted;
   }
-  size_t unfinished_bytes() const override { return http2_.unfinished_bytes(); }
-  uint64_t oldest_unfinished() const override { return http2_.oldest_unfinished(); }
-  bool end_oldest_unfinished(base::Buffer& out) override;
-  request::Kept kept() const override { return {http2_.kept_bytes(), http2_.withholds()}; }
-  std::optional<size_t> end_withheld(base::Buffer& out) override;
-  void on_parked(const request::Request& request) override { http2_.let_go(request.note); }
-  std::string_view fault() const override;
-  void farewell(base::Buffer& out) override;
-  void refuse(std::string_view why, base::Buffer& out) override;
-  void goodbye(base::Buffer& out) override;
+  std::optional<size_t> give_up(request::Overdue what, base::Buffer& out) override;
+  request::Fault fault() const override;
+  void end(request::Ending ending, std::string_view why, base::Buffer& out) override;
 
  private:
   struct Open {
@@ -148,63 +142,20 @@ class Http2Session final : public request::Session {
   size_t waiting_ = 0, interrupted_ = 0;
 };
 
-class HttpSession final : public request::Session {
+class HttpSession final : public protocol::HttpVersions {
  public:
   // `peer.worker` must be an HttpWorker.
   explicit HttpSession(const request::Peer& peer);
 
-  void on_certificate(std::string_view name) override { peer_.certificate = name; }
-  request::Received receive(std::string_view in, bool end, request::Requests& requests,
-                            base::Buffer& out) override;
-  bool reply(const request::Request& request, const request::Verdict& verdict, base::Time now,
-             base::Buffer& out) override {
-    return door_->reply(request, verdict, now, out);
-  }
-  bool takes_several_batches() const override {
-    return door_ != nullptr && door_->takes_several_batches();
-  }
-  bool holds_back() const override { return door_ != nullptr && door_->holds_back(); }
-  bool has_more() const override { return door_ != nullptr && door_->has_more(); }
-  bool waits_for_units() const override { return door_ != nullptr && door_->waits_for_units(); }
-  bool is_interrupted() const override { return door_ != nullptr && door_->is_interrupted(); }
-  bool is_wait_interrupted(const request::Request& request) const override {
-    return door_ != nullptr && door_->is_wait_interrupted(request);
-  }
-  size_t unfinished_bytes() const override {
-    return door_ == nullptr ? 0 : door_->unfinished_bytes();
-  }
-  uint64_t oldest_unfinished() const override {
-    return door_ == nullptr ? 0 : door_->oldest_unfinished();
-  }
-  bool end_oldest_unfinished(base::Buffer& out) override {
-    return door_ != nullptr && door_->end_oldest_unfinished(out);
-  }
-  request::Kept kept() const override { return door_ == nullptr ? request::Kept{} : door_->kept(); }
-  std::optional<size_t> end_withheld(base::Buffer& out) override {
-    return door_ == nullptr ? 0 : door_->end_withheld(out);
-  }
-  void on_parked(const request::Request& request) override { door_->on_parked(request); }
-  std::string_view fault() const override {
-    return door_ == nullptr ? std::string_view() : door_->fault();
-  }
-  std::string_view fault_text() const override {
-    return door_ == nullptr ? std::string_view() : door_->fault_text();
-  }
-  void farewell(base::Buffer& out) override {
-    if (door_ != nullptr) door_->farewell(out);
-  }
-  void refuse(std::string_view why, base::Buffer& out) override;
-  void goodbye(base::Buffer& out) override {
-    if (door_ != nullptr) door_->goodbye(out);
-  }
+  // A client that has sent nothing yet is most likely to understand HTTP/1.1.
+  void end(request::Ending ending, std::string_view why, base::Buffer& out) override;
 
  private:
-  void open_http1();
+  std::unique_ptr<request::Session> open(bool is_http2) override;
 
-  request::Peer peer_;
+  const request::Peer peer_;
   HttpWorker& worker_;
   const HttpOptions& options_;
-  std::unique_ptr<request::Session> door_;  // null: not enough bytes have arrived to decide
 };
 
 }  // namespace sluice::http

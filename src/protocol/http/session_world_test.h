@@ -240,7 +240,7 @@ class World {
     settle();
   }
 
-  request::Peer peer(const std::string& address) {
+  request::Peer peer(const std::string& address, const std::string& certificate) {
     return {.server = &log,
             .listener = &listener,
             .options = options_.get(),
@@ -248,7 +248,8 @@ class World {
             .worker = &worker,
             .clock = &clock_,
             .charge_ids = ids.get(),
-            .address = address};
+            .address = address,
+            .certificate = certificate};
   }
   engine::Engine& engine() { return *engine_; }
   const HttpOptions& options() const { return static_cast<const HttpOptions&>(*options_); }
@@ -303,8 +304,10 @@ class World {
 // the engine. Its socket accepts all output.
 class Connection final : public engine::ReplySink {
  public:
-  explicit Connection(World& world, const std::string& address = "127.0.0.1:41000")
-      : world_(world), session_(std::make_unique<HttpSession>(world.peer(address))) {
+  // `certificate`: the name in that of the client; empty: it shows none.
+  explicit Connection(World& world, const std::string& address = "127.0.0.1:41000",
+                      const std::string& certificate = {})
+      : world_(world), session_(std::make_unique<HttpSession>(world.peer(address, certificate))) {
     world.connections_.push_back(this);
     set_listener(&world.listener);
   }
@@ -322,14 +325,14 @@ class Connection final : public engine::ReplySink {
   // The client closes its sending side.
   void end() {
     end_ = ending_ = true;
-    if (session_ != nullptr && session_->waits_for_units()) world_.engine().interrupt(*this);
+    if (session_ != nullptr && session_->state().waits_for_units) world_.engine().interrupt(*this);
     process();
     world_.settle();
   }
   // The server stops, after it has read everything that arrived.
   void finish() {
     if (is_closed()) return;
-    if (!session_->holds_back()) process();
+    if (!session_->state().holds_back) process();
     if (is_closed() || !under_way_.empty()) return;
     if (world_.engine().has_late(*this)) {
       world_.engine().stop_waits(*this);
@@ -338,7 +341,7 @@ class Connection final : public engine::ReplySink {
     }
     world_.engine().forget(*this);
     base::Buffer out;
-    session_->goodbye(out);
+    session_->end(request::Ending::stopping, {}, out);
     out_ += out.view();
     close();
   }
@@ -365,7 +368,7 @@ class Connection final : public engine::ReplySink {
   }
   void flush_late(bool) override {
     out_ += std::exchange(late_, {});
-    undecided_ |= can_receive() && (!in_.empty() || session_->has_more() || end_);
+    undecided_ |= can_receive() && (!in_.empty() || session_->state().has_more || end_);
   }
   bool has_unsent() const override { return !late_.empty(); }
   bool is_leaving() const override { return ending_; }
@@ -384,9 +387,9 @@ class Connection final : public engine::ReplySink {
     return true;
   }
   bool can_receive() const {
-    return !is_closed() && !leaving_ && !session_->holds_back() &&
+    return !is_closed() && !leaving_ && !session_->state().holds_back &&
            under_way_.size() < base::bounds::batches_per_connection_max &&
-           (under_way_.empty() || session_->takes_several_batches());
+           (under_way_.empty() || session_->state().takes_several_batches);
   }
   void process() {
     while (!is_closed()) {
@@ -394,16 +397,17 @@ class Connection final : public engine::ReplySink {
       base::Buffer out;
       bool progressed = true;
       const engine::Served served = resumable_.empty() ? receive(progressed, out) : resume_one(out);
+      if (session_->state().has_ended_waits) world_.engine().interrupt(*this, session_.get());
       bool closing = served == engine::Served::ended;
       if (leaving_ && !closing && under_way_.empty()) {
-        fault_ = session_->fault();
-        session_->farewell(out);
+        fault_ = session_->fault().code;
+        session_->end(request::Ending::announced, {}, out);
         closing = true;
       }
       out_ += out.view();
       if (closing) return close();
       if (resumable_.empty() && !can_receive()) {
-        if (ending_ && session_->waits_for_units()) world_.engine().interrupt(*this);
+        if (ending_ && session_->state().waits_for_units) world_.engine().interrupt(*this);
         return;
       }
       // As in the server, which does not call a session again that has consumed all bytes.
@@ -420,7 +424,6 @@ class Connection final : public engine::ReplySink {
     EXPECT_LE(received.consumed, in_.size());
     in_.erase(0, received.consumed);
     leaving_ = received.closing;
-    if (session_->is_interrupted()) engine.interrupt(*this, session_.get());
     const size_t count = batch.requests.size();
     progressed = received.consumed > 0 || count > 0;
     if (count == 0) return engine::Served::all;

@@ -191,7 +191,7 @@ class Trial {
   }
   void receive_all() {
     while (!told_.closed) {
-      if (session_->holds_back()) {
+      if (session_->state().holds_back) {
         answer_one_late();
         continue;
       }
@@ -204,12 +204,12 @@ class Trial {
       in_.erase(0, received.consumed);
       answer_batch();
       interrupt();
-      if (received.closing && !session_->holds_back()) {
+      if (received.closing && !session_->state().holds_back) {
         told_.closed = true;
-        session_->farewell(out_);
+        session_->end(request::Ending::announced, {}, out_);
       }
-      if (received.consumed == 0 && requests_.size() == 0 && !session_->holds_back() &&
-          !session_->has_more())
+      if (received.consumed == 0 && requests_.size() == 0 && !session_->state().holds_back &&
+          !session_->state().has_more)
         break;
     }
   }
@@ -219,7 +219,7 @@ class Trial {
       if (request.verb != request::Verb::noop) told_.requests += text_of(request, requests_);
       MadeUp made(request, requests_);
       if (request.verb == request::Verb::wait) {
-        require(session_->holds_back() || kind_.is_http2, "it does not hold back");
+        require(session_->state().holds_back || kind_.is_http2, "it does not hold back");
         late_.push_back(std::make_unique<MadeUp>(std::move(made)));
         continue;
       }
@@ -232,9 +232,9 @@ class Trial {
     require(goes_on, "it ends at a reply");
   }
   void interrupt() {
-    if (!session_->is_interrupted()) return;
+    if (!session_->state().has_ended_waits) return;
     for (size_t i = 0; i < late_.size();) {
-      if (!session_->is_wait_interrupted(late_[i]->request)) {
+      if (!session_->has_ended_wait(late_[i]->request)) {
         ++i;
         continue;
       }
@@ -242,7 +242,7 @@ class Trial {
       late_.erase(late_.begin() + static_cast<std::ptrdiff_t>(i));
       reply(*made, true, true);
     }
-    require(!session_->is_interrupted(), "it is still interrupted");
+    require(!session_->state().has_ended_waits, "it is still interrupted");
   }
   // Answers the first wait.
   void answer_one_late() {
@@ -261,10 +261,11 @@ class Trial {
         answer_one_late();
         receive_all();
       }
-      require(!session_->waits_for_units(), "it waits, and nothing is asked");
+      require(!session_->state().waits_for_units, "it waits, and nothing is asked");
     }
-    if (!told_.closed && kind_.end == Kind::End::stopped) session_->goodbye(out_);
-    told_.fault = session_->fault();
+    if (!told_.closed && kind_.end == Kind::End::stopped)
+      session_->end(request::Ending::stopping, {}, out_);
+    told_.fault = session_->fault().code;
     session_.reset();
     require(options_.waits->waiting() == 0, "waits are left");
     told_.answers = out_.view();

@@ -24,11 +24,9 @@ class LimitdSession final : public request::Session {
   // exists. Always returns true.
   bool reply(const request::Request& request, const request::Verdict& verdict, base::Time now,
              base::Buffer& out) override;
-  std::string_view fault() const override { return closing_ ? "frame" : ""; }
-
-  // Append nothing, because the protocol has no such messages.
-  void farewell(base::Buffer&) override {}
-  void refuse(std::string_view, base::Buffer&) override {}
+  request::Fault fault() const override { return {closing_ ? "frame" : ""}; }
+  // Appends nothing, because the protocol has no such messages.
+  void end(request::Ending, std::string_view, base::Buffer&) override {}
 
  private:
   bool begun_ = false;  // the first bytes of the connection are known not to be an HTTP request

@@ -300,10 +300,10 @@ TEST(LimitdSession, ClosesAndRefusesWithoutAMessage) {
   LimitdSession session;
   request::Requests requests;
   base::Buffer out;
-  session.refuse("too many connections", out);
-  session.farewell(out);
+  session.end(request::Ending::refused, "too many connections", out);
+  session.end(request::Ending::announced, {}, out);
   session.receive("GET / HTTP/1.1\r\n\r\n", false, requests, out);
-  session.farewell(out);
+  session.end(request::Ending::announced, {}, out);
   EXPECT_TRUE(out.empty());
 }
 

@@ -99,8 +99,8 @@ std::string reply_to(World& world, const access::Access& access, const std::stri
                      const std::string& command, const std::string& certificate = {}) {
   request::Peer peer = world.peer();
   peer.access = &access;
+  peer.certificate = certificate;
   RespSession session(peer);
-  if (!certificate.empty()) session.on_certificate(certificate);
   if (!token.empty()) world.say(session, "AUTH " + token + "\n");
   return world.say(session, command + "\n");
 }

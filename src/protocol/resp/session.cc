@@ -114,7 +114,7 @@ RespSession::RespSession(const request::Peer& peer)
       options_(peer.options == nullptr ? default_options
                                        : static_cast<const RespOptions&>(*peer.options)),
       connections_(*options_.connections),
-      identity_(peer.access),
+      identity_(peer.access, peer.certificate),
       reader_(options_.bounds),
       id_(++connections_.last_id) {}
 
@@ -157,7 +157,7 @@ request::Received RespSession::receive(std::string_view in, bool, request::Reque
       fault_ = result.found == Found::http ? "http" : "protocol";
     }
     if (closing_) return {in.size(), true};
-    if (holds_back()) break;
+    if (waiting_) break;
   }
   reader_.release();
   return {consumed, false};
@@ -232,17 +232,24 @@ bool RespSession::reply(const request::Request& request, const request::Verdict&
   return true;
 }
 
-std::string_view RespSession::fault_text() const {
-  return fault_ == "protocol" ? std::string_view(reader_.error()) : std::string_view();
+request::SessionState RespSession::state() const {
+  return {.holds_back = waiting_,
+          .waits_for_units = waiting_,
+          .may_pause = open_ == nullptr,
+          .unfinished_bytes = (open_ == nullptr ? 0 : open_->bytes()) +
+                              (executed_ == nullptr ? 0 : executed_->bytes()),
+          .oldest_unfinished = open_ == nullptr ? 0 : transactions_};
 }
 
-void RespSession::farewell(base::Buffer& out) {
-  if (off_ || fault_ != "protocol") return;
-  wire::RespWriter(out, version()).error(reader_.error());
+request::Fault RespSession::fault() const {
+  return {fault_, fault_ == "protocol" ? std::string_view(reader_.error()) : std::string_view()};
 }
 
-void RespSession::refuse(std::string_view why, base::Buffer& out) {
-  wire::RespWriter(out, version()).error("ERR " + std::string(why));
+void RespSession::end(request::Ending ending, std::string_view why, base::Buffer& out) {
+  wire::RespWriter writer(out, version());
+  if (ending == request::Ending::refused) return writer.error("ERR " + std::string(why));
+  if (ending == request::Ending::announced && !off_ && fault_ == "protocol")
+    writer.error(reader_.error());
 }
 
 // ---- Answers ----

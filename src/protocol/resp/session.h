@@ -76,28 +76,17 @@ class RespSession final : public request::Session {
   ~RespSession() override;
 
   // Commands after a breach of the protocol, or after QUIT, are ignored, also in all later calls.
-  void on_certificate(std::string_view name) override { identity_.present(name); }
   request::Received receive(std::string_view in, bool end, request::Requests& requests,
                             base::Buffer& out) override;
   // Always returns true.
   bool reply(const request::Request& request, const request::Verdict& verdict, base::Time now,
              base::Buffer& out) override;
-  std::string_view fault() const override { return fault_; }
-  std::string_view fault_text() const override;
-  bool holds_back() const override { return waiting_; }
-  bool waits_for_units() const override { return waiting_; }
-  size_t unfinished_bytes() const override {
-    return (open_ == nullptr ? 0 : open_->bytes()) +
-           (executed_ == nullptr ? 0 : executed_->bytes());
-  }
-  // Its commands are whole requests, and do not lengthen the transaction's time.
-  uint64_t oldest_unfinished() const override { return open_ == nullptr ? 0 : transactions_; }
-  // What is executed is whole: the client owes nothing.
-  bool may_pause() const override { return open_ == nullptr; }
-
-  // Appends the error of a breach; nothing for a web page, or after QUIT.
-  void farewell(base::Buffer& out) override;
-  void refuse(std::string_view why, base::Buffer& out) override;
+  // The unfinished request is the transaction that is open. Its commands are whole requests, and do
+  // not lengthen its time. For one that is executed the client owes nothing.
+  request::SessionState state() const override;
+  request::Fault fault() const override;
+  // Appends the error of a breach or a refusal; nothing for a web page, or after QUIT.
+  void end(request::Ending ending, std::string_view why, base::Buffer& out) override;
 
  private:
   // A request's note: the meaning of its tag, or the form of the reply.

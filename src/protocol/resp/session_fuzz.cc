@@ -106,20 +106,20 @@ Transcript run(std::string_view bytes, const std::vector<size_t>& cuts,
       for (const request::Request& request : requests.items()) {
         // Later requests wait for it, so it must be the last one of its batch.
         if (request.verb == Verb::wait)
-          require(&request == &requests.items().back() && session.holds_back());
+          require(&request == &requests.items().back() && session.state().holds_back);
         if (request.verb != Verb::noop) append(request, requests, told.requests);
         require(
             session.reply(request, verdicts.of(request, requests), {1'795'000'000'000'042}, out));
       }
-      require(!session.holds_back() && !session.waits_for_units());
+      require(!session.state().holds_back && !session.state().waits_for_units);
       in.erase(0, received.consumed);
       told.closed = received.closing;
-      if (told.closed) session.farewell(out);
+      if (told.closed) session.end(request::Ending::announced, {}, out);
       if (told.closed || (received.consumed == 0 && requests.size() == 0)) break;
     }
   }
   told.replies = out.view();
-  told.fault = session.fault();
+  told.fault = session.fault().code;
   return told;
 }
 

@@ -47,9 +47,9 @@ Talk talk(const std::string& text, size_t first, size_t piece) {
       }
       in.erase(0, received.consumed);
       if (received.closing) {
-        session.farewell(out);
+        session.end(request::Ending::announced, {}, out);
         result.closed = true;
-        result.fault = session.fault();
+        result.fault = session.fault().code;
         break;
       }
       if (received.consumed == 0 && requests.size() == 0) break;
@@ -266,7 +266,7 @@ TEST(RespSession, EndsByQuitErrorsAndRefusals) {
   EXPECT_EQ(talk("POST / HTTP/1.1\r\nHost: a\r\n\r\nPING\r\n"), (Talk{"", true, "http"}));
   RespSession session({.server = &server});
   base::Buffer out;
-  session.refuse("too many connections", out);
+  session.end(request::Ending::refused, "too many connections", out);
   EXPECT_EQ(out.view(), "-ERR too many connections\r\n");
 }
 

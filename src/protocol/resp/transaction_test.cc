@@ -56,7 +56,7 @@ TEST(Transactions, ALongTransactionIsExecutedInParts) {
   }
   EXPECT_EQ(world.say(all + "EXEC\nPING\n"), expected + "*4000\r\n" + replies + "+PONG\r\n");
   EXPECT_LE(world.most_asked, base::bounds::batch_requests_max);
-  EXPECT_EQ(world.session.unfinished_bytes(), 0u) << "its memory is given back";
+  EXPECT_EQ(world.session.state().unfinished_bytes, 0u) << "its memory is given back";
   // The connection can begin another transaction.
   EXPECT_EQ(world.say("EXEC\nMULTI\nPING\nEXEC\n"),
             "-ERR EXEC without MULTI\r\n+OK\r\n+QUEUED\r\n*1\r\n+PONG\r\n");
@@ -89,7 +89,7 @@ TEST(Transactions, ATransactionWithoutRepliesIsExecuted) {
   World world;
   for (const std::string commands : {"PING\n", "PING\nCL.THROTTLE k 1 1 60\n", ""}) {
     EXPECT_EQ(world.say("CLIENT REPLY OFF\nMULTI\n" + commands + "EXEC\n"), "");
-    EXPECT_EQ(world.session.unfinished_bytes(), 0u);
+    EXPECT_EQ(world.session.state().unfinished_bytes, 0u);
     EXPECT_EQ(world.say("CLIENT REPLY ON\nPING\n"), "+OK\r\n+PONG\r\n");
   }
   EXPECT_EQ(world.numbers("CL.THROTTLE k 1 1 60 0"), "0 2 1 -1 60") << "it was executed once";
@@ -107,19 +107,19 @@ TEST(Transactions, ATransactionIsBounded) {
   world.say("MULTI\n");
   const std::string word(60'000, 'x');
   for (int i = 0; i < 17; ++i) EXPECT_EQ(world.say("ECHO " + word + "\n"), "+QUEUED\r\n");
-  EXPECT_GT(world.session.unfinished_bytes(), 17u * 60'000);
-  EXPECT_LE(world.session.unfinished_bytes(), Transaction::bytes_max);
+  EXPECT_GT(world.session.state().unfinished_bytes, 17u * 60'000);
+  EXPECT_LE(world.session.state().unfinished_bytes, Transaction::bytes_max);
   EXPECT_TRUE(world.say("ECHO " + word + "\n").starts_with("-ERR too many commands"));
   world.say("DISCARD\n");
-  EXPECT_EQ(world.session.unfinished_bytes(), 0u);
+  EXPECT_EQ(world.session.state().unfinished_bytes, 0u);
   world.say("MULTI\n");
   const std::string small = "PING " + std::string(200, 'x') + "\n";
   for (std::string told = "+QUEUED\r\n"; told == "+QUEUED\r\n"; told = world.say(small)) {
-    EXPECT_LE(world.session.unfinished_bytes(), Transaction::bytes_max);
-    EXPECT_FALSE(world.session.may_pause()) << "the client owes EXEC";
+    EXPECT_LE(world.session.state().unfinished_bytes, Transaction::bytes_max);
+    EXPECT_FALSE(world.session.state().may_pause) << "the client owes EXEC";
   }
   world.say("DISCARD\n");
-  EXPECT_TRUE(world.session.may_pause());
+  EXPECT_TRUE(world.session.state().may_pause);
 }
 
 }  // namespace
