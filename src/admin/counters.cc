@@ -46,8 +46,8 @@ LiveCounters::LiveCounters(const policy::RuleSet& rules,
     if (is_counted(rule)) spaces.push_back(rule.space);
   });
   for (const auto& list : rules.lists())
-    if (list.finder() != nullptr)
-      for (const policy::Rule& rule : list.rules()) with_finder_[rule.space->id] = &list;
+    if (list.own() != nullptr)
+      for (const policy::Rule& rule : list.rules()) with_own_[rule.space->id] = &list;
   for (const request::Space* space : others)
     if (by_prefix_.contains(space->prefix)) spaces.push_back(space);
   spaces_ = request::SpaceIndex(spaces);
@@ -56,7 +56,7 @@ LiveCounters::LiveCounters(const policy::RuleSet& rules,
 LiveCounters::Owner LiveCounters::found_owner(const request::Space& space, std::string_view key,
                                               const policy::RuleSet::DialectRules& list) const {
   base::Arena texts;
-  const auto found = list.finder()->owner(space, key, texts);
+  const auto found = list.own()->owner(space, key, texts);
   if (!found) return {};
   return {&list.rules()[found->rule], &list.dialect(), &space, key, std::string(found->actor)};
 }
@@ -71,7 +71,7 @@ LiveCounters::Owner LiveCounters::find(std::string_view stored, base::Time now,
     if (overrides == nullptr || !overrides->find(rule.id, actor, now, terms)) return false;
     return (terms.space != nullptr ? terms.space : rule.space) == found->space;
   };
-  if (const auto list = with_finder_.find(space->id); list != with_finder_.end()) {
+  if (const auto list = with_own_.find(space->id); list != with_own_.end()) {
     Owner owner = found_owner(*space, key, *list->second);
     owner.overridden = owner.rule != nullptr && has_override(*owner.rule, owner.actor);
     return owner;
@@ -577,7 +577,7 @@ HttpResponse CounterRoutes::list_of_actor(const std::string& actor) {
   // The keys in the spaces that overrides have, by the prefix of these.
   std::unordered_map<std::string_view, std::string> overridden;
   for (const policy::RuleSet::DialectRules& list : policy->rules->lists()) {
-    const auto* const keys = dynamic_cast<const policy::CounterNames*>(list.finder());
+    const policy::OwnRules* const keys = list.own();
     for (const policy::Rule& rule : list.rules()) {
       if (rule.space == nullptr || rule.mode == policy::Mode::off) continue;
       const auto key = policy::actor_named(actor, rule.actor);

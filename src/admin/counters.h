@@ -56,8 +56,8 @@ class LiveCounters {
                     const policy::RuleSet::DialectRules& list) const;
 
   request::SpaceIndex spaces_;
-  // Of whose dialect's rules a finder tells.
-  std::unordered_map<uint32_t, const policy::RuleSet::DialectRules*> with_finder_;
+  // Of whose dialect the sessions plan.
+  std::unordered_map<uint32_t, const policy::RuleSet::DialectRules*> with_own_;
   // In order: by their space's id; and those whose overrides have other spaces, by its prefix.
   std::unordered_map<uint32_t, std::vector<Member>> members_;
   std::unordered_map<std::string_view, std::vector<Member>> by_prefix_;

@@ -147,7 +147,7 @@ class Resolver {
                           written.starts_with(prefix) && written.ends_with(suffix);
     std::string_view key = written;
     if (is_whole) key = key.substr(prefix.size(), key.size() - prefix.size() - suffix.size());
-    const auto* const names = dynamic_cast<const policy::CounterNames*>(rules_.finder(&dialect));
+    const policy::OwnRules* const names = rules_.own_rules(&dialect);
     if (names == nullptr) return is_whole ? policy::actor_name(key, rule.actor) : std::string();
     base::Arena texts;
     const auto number = static_cast<uint32_t>(&rule - rules_.rules(&dialect).data());

@@ -117,9 +117,9 @@ wire::HttpResponse TopBoard::answer(const wire::HttpRequest& request,
     };
     if (const auto at = by_rule.find(rule.id); at != by_rule.end()) set(at->second);
     const auto at = by_space.find(engine::TopKeys::family_of(*rule.space));
-    // A canary may share the counters of an enforced rule, and the rules of a finder one space.
+    // A canary may share the counters of an enforced rule, and rules that sessions plan one space.
     if (at != by_space.end() && (rule.mode == policy::Mode::shadow) == shadow &&
-        rules->rules->finder(&dialect) == nullptr)
+        rules->rules->own_rules(&dialect) == nullptr)
       set(at->second);
   });
 

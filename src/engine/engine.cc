@@ -212,14 +212,9 @@ void Engine::match_all(Batch& batch, size_t end) {
   const policy::Dialect* const dialect = protocol::dialect_of(batch.protocol);
   policy::Plan& plan = batch.plan;
   const auto all = batch.requests.items();
-  siblings_.clear();
-  siblings_end_ = batch.first;
+  const auto* const planned_rules = rules.planned(dialect);
   for (size_t i = batch.first; i < end; ++i) {
     const request::Request& request = all[i];
-    if (i >= siblings_end_ && (request.sibling || (i + 1 < all.size() && all[i + 1].sibling)))
-        [[unlikely]] {
-      find_siblings(batch, i);
-    }
     if (i + 1 < all.size() && all[i + 1].joins) [[unlikely]] {
       i = match_together(batch, i);
       if (!plan.parts().back().error.empty()) return;
@@ -243,10 +238,12 @@ void Engine::match_all(Batch& batch, size_t end) {
                         .cost = request.cost,
                         .limits = batch.requests.limits(request),
                         .counts = request.counts,
-                        .siblings = siblings_of(i),
-                        .message = siblings_of(i).empty() ? 0 : message_,
                         .now = batch.now,
                         .certificate = certificate_of(batch, rules)};
+    if (planned_rules != nullptr) [[unlikely]] {
+      plannings_.clear();
+      asked.planning = planned(*batch.session, request, planned_rules, plan.texts());
+    }
     if (request.limits_inline && !decider_.find_inline(asked, request, batch.sink)) [[unlikely]] {
       plan.refuse(too_many_inline_limits);
       return;
@@ -259,8 +256,7 @@ void Engine::match_all(Batch& batch, size_t end) {
     if (!plan.parts().back().error.empty()) return;
     if (request.verb == Verb::wait && batch.sink != nullptr && plan.may_wait()) {
       batch.tickets.resize(plan.parts().size(), no_ticket);
-      batch.tickets.back() = late_.add(batch.protocol, request, descriptor,
-                                       batch.requests.limits(request), *batch.sink);
+      batch.tickets.back() = late_.add(batch, request);
       if (batch.tickets.back() == no_ticket) continue;
       plan.let_wait(batch.tickets.back(), 0);
       if (batch.session->has_ended_wait(request)) [[unlikely]]
@@ -290,28 +286,26 @@ size_t Engine::judge(Batch& batch) {
 bool Engine::is_permitted(Batch& batch, const request::Requests::Guarded& message) {
   const policy::RuleSet& rules = decider_.rules();
   const auto all = batch.requests.items();
-  siblings_.clear();
-  siblings_end_ = message.first;
+  const policy::Dialect* const dialect = protocol::dialect_of(batch.protocol);
+  const auto* const planned_rules = rules.planned(dialect);
   for (size_t i = message.first; i < message.end; ++i) {
     const request::Request& request = all[i];
     const access::Reach& reach = message.reach_of(request);
     if (!reach.is_limited()) continue;
-    if (i >= siblings_end_ && (request.sibling || (i + 1 < all.size() && all[i + 1].sibling)))
-      find_siblings(batch, i);
     judged_.clear();
-    rules.match(protocol::dialect_of(batch.protocol),
+    plannings_.clear();
+    rules.match(dialect,
                 {.descriptor = batch.requests.descriptor(request),
                  .verb = request.verb,
                  .scope = request.scope,
                  .limits = batch.requests.limits(request),
-                 .siblings = siblings_of(i),
-                 .message = siblings_of(i).empty() ? 0 : message_,
+                 .planning = planned(*batch.session, request, planned_rules, judged_.texts()),
                  .now = batch.now,
                  .certificate = certificate_of(batch, rules)},
                 judged_);
     for (const auto& step : judged_.steps(judged_.parts().front())) {
       const policy::Rule& rule = *step.rule;
-      const bool is_trial = rule.mode != Mode::enforce && rule.data == nullptr;
+      const bool is_trial = rule.mode != Mode::enforce && !rule.is_planned;
       const bool only_tells = rule.built_in && rule.limits_from == policy::LimitsFrom::rule;
       if (is_trial || only_tells) continue;
       const std::string_view name = rule.name.empty() ? rule.pattern : rule.name;
@@ -332,18 +326,16 @@ bool Engine::is_permitted(Batch& batch, const request::Requests::Guarded& messag
   return true;
 }
 
-// Collects the requests of the same message, those before `request` included, which may be decided
-// already.
-void Engine::find_siblings(const Batch& batch, size_t request) {
-  static thread_local uint64_t messages = 0;
-  message_ = ++messages;
-  const auto all = batch.requests.items();
-  siblings_.clear();
-  while (all[request].sibling && request > 0) --request;
-  do {
-    siblings_.push_back(batch.requests.descriptor(all[request]));
-  } while (++request < all.size() && all[request].sibling);
-  siblings_end_ = request;
+// What the session plans for the request, valid until `plannings_` is cleared. `rules`: those that
+// it plans by; null: it plans nothing.
+policy::Planning* Engine::planned(request::Session& session, const request::Request& request,
+                                  const policy::RuleSet::DialectRules* rules, base::Arena& texts) {
+  if (rules == nullptr) return nullptr;
+  plannings_.reserve(base::bounds::together_max);  // so that none moves
+  policy::Planning& planning = plannings_.emplace_back(
+      policy::Planning{.rules = rules->rules(), .own = *rules->own(), .texts = texts});
+  session.plan(request, planning);
+  return &planning;
 }
 
 // Matches the request `first` together with the ones after it that join it. Returns the last of
@@ -355,23 +347,27 @@ size_t Engine::match_together(Batch& batch, size_t first) {
   size_t end = first;
   bool refused = false;
   base::Time answer_by{INT64_MAX};
+  const policy::RuleSet& rules = decider_.rules();
+  const policy::Dialect* const dialect = protocol::dialect_of(batch.protocol);
+  const auto* const planned_rules = rules.planned(dialect);
+  plannings_.clear();
   do {
     const request::Request& request = all[end];
     SLUICE_CHECK(!request.all && !request.reset_first);  // a sum of these has no meaning
-    asked[end - first] = {.descriptor = batch.requests.descriptor(request),
-                          .verb = request.verb,
-                          .strict = request.strict,
-                          .scope = request.scope,
-                          .needs_store = request.needs_store,
-                          .sparing = request.sparing,
-                          .needs_rule = request.needs_rule,
-                          .cost = request.cost,
-                          .limits = batch.requests.limits(request),
-                          .counts = request.counts,
-                          .siblings = siblings_of(end),
-                          .message = siblings_of(end).empty() ? 0 : message_,
-                          .now = batch.now,
-                          .certificate = certificate_of(batch, decider_.rules())};
+    asked[end - first] = {
+        .descriptor = batch.requests.descriptor(request),
+        .verb = request.verb,
+        .strict = request.strict,
+        .scope = request.scope,
+        .needs_store = request.needs_store,
+        .sparing = request.sparing,
+        .needs_rule = request.needs_rule,
+        .cost = request.cost,
+        .limits = batch.requests.limits(request),
+        .counts = request.counts,
+        .planning = planned(*batch.session, request, planned_rules, batch.plan.texts()),
+        .now = batch.now,
+        .certificate = certificate_of(batch, rules)};
     refused |=
         request.limits_inline && !decider_.find_inline(asked[end - first], request, batch.sink);
     answer_by = std::min(answer_by, request.answer_by);
@@ -381,9 +377,8 @@ size_t Engine::match_together(Batch& batch, size_t first) {
     for (size_t i = first; i < end; ++i) batch.plan.refuse(too_many_inline_limits);
     return end - 1;
   }
-  decider_.rules().match_together(protocol::dialect_of(batch.protocol),
-                                  std::span(asked).first(end - first), batch.plan,
-                                  decider_.inline_limits());
+  rules.match_together(dialect, std::span(asked).first(end - first), batch.plan,
+                       decider_.inline_limits());
   if (answer_by.us != INT64_MAX) batch.plan.answer_by(part, answer_by);
   if (all[first].charge_id != nullptr) batch.plan.charge_id(part, all[first].charge_id);
   return end - 1;

@@ -113,11 +113,8 @@ class Engine {
   size_t judge(Batch& batch);
   bool is_permitted(Batch& batch, const request::Requests::Guarded& message);
   size_t match_together(Batch& batch, size_t first);
-  void find_siblings(const Batch& batch, size_t request);
-  std::span<const std::span<const request::Entry>> siblings_of(size_t request) const {
-    return request < siblings_end_ ? std::span(siblings_)
-                                   : std::span<const std::span<const request::Entry>>();
-  }
+  policy::Planning* planned(request::Session& session, const request::Request& request,
+                            const policy::RuleSet::DialectRules* rules, base::Arena& texts);
   void continue_query(AdminQuery& query);
 
   Decider decider_;
@@ -128,11 +125,9 @@ class Engine {
   bool needs_commit_ = false;                         // see needs_commit()
   std::vector<std::shared_ptr<AdminQuery>> queries_;  // whose counters the store is asked about
   std::vector<request::Ticket> ready_;                // scratch
-  // The entries of the requests of one message, up to siblings_end_, while they are matched.
-  std::vector<std::span<const request::Entry>> siblings_;
-  size_t siblings_end_ = 0;
-  uint64_t message_ = 0;  // policy::Asked::message
-  policy::Plan judged_;   // scratch: what a message of a user with limited rights would touch
+  std::vector<policy::Planning>
+      plannings_;        // scratch: of one request, or of those that settle together
+  policy::Plan judged_;  // scratch: what a message of a user with limited rights would touch
 };
 
 }  // namespace sluice::engine

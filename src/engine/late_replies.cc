@@ -1,6 +1,7 @@
 #include "engine/late_replies.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "base/bounds.h"
@@ -39,10 +40,9 @@ size_t PendingReply::bytes() const {
   return sum;
 }
 
-PendingReply* PendingReplies::add(ReplySink& sink, protocol::Protocol protocol,
-                                  const request::Request& request,
-                                  std::span<const request::Entry> descriptor,
-                                  std::span<const limit::Limit> limits, request::Ticket& ticket) {
+PendingReply* PendingReplies::add(const Batch& batch, const request::Request& request,
+                                  request::Ticket& ticket) {
+  ReplySink& sink = *batch.sink;
   if (sink.pending_.size() >= base::bounds::waiting_per_connection_max) return nullptr;
   if (bytes_ >= base::bounds::parked_bytes_max) return nullptr;
   if (free_.empty()) {
@@ -53,7 +53,9 @@ PendingReply* PendingReplies::add(ReplySink& sink, protocol::Protocol protocol,
   free_.pop_back();
   PendingReply& pending = *slots_[slot];
   pending.sink = &sink;
-  pending.copy(protocol, request, descriptor, limits);
+  pending.session = batch.session;
+  pending.copy(batch.protocol, request, batch.requests.descriptor(request),
+               batch.requests.limits(request));
   sink.pending_.insert(slot);
   ++size_;
   bytes_ += pending.bytes();
@@ -152,11 +154,9 @@ constexpr base::Duration match_again_slice = base::milliseconds(1);
 
 }  // namespace
 
-Ticket LateReplies::add(protocol::Protocol protocol, const request::Request& request,
-                        std::span<const request::Entry> descriptor,
-                        std::span<const limit::Limit> limits, ReplySink& sink) {
+Ticket LateReplies::add(const Batch& batch, const request::Request& request) {
   Ticket ticket;
-  PendingReply* const pending = pending_.add(sink, protocol, request, descriptor, limits, ticket);
+  PendingReply* const pending = pending_.add(batch, request, ticket);
   if (pending == nullptr) return no_ticket;
   pending->since = decider_.now();
   pending->asked_at = decider_.deps().clock.monotonic();
@@ -355,7 +355,14 @@ void LateReplies::match_again(Ticket ticket, base::Time now) {
   if (pending->request.limits_inline &&
       !decider_.find_inline(asked, pending->request, pending->sink))
     return match_later(ticket, {now.us + look_at_clock_after.us});
-  decider_.rules().match(protocol::dialect_of(pending->protocol), asked, batch.plan);
+  const policy::Dialect* const dialect = protocol::dialect_of(pending->protocol);
+  std::optional<policy::Planning> planning;
+  if (const auto* const planned = decider_.rules().planned(dialect)) [[unlikely]] {
+    asked.planning = &planning.emplace(policy::Planning{
+        .rules = planned->rules(), .own = *planned->own(), .texts = batch.plan.texts()});
+    pending->session->plan(pending->request, *planning);
+  }
+  decider_.rules().match(dialect, asked, batch.plan);
   const auto& part = batch.plan.parts().back();
   // A request that has its answer was decided by the policy under which it was settled.
   if (batch.plan.may_wait()) {

@@ -79,7 +79,8 @@ class ReplySink : public BatchOwner {
 // be looked at. Used by the worker's thread alone.
 
 struct PendingReply {
-  ReplySink* sink = nullptr;  // null: the slot is free
+  ReplySink* sink = nullptr;            // null: the slot is free
+  request::Session* session = nullptr;  // of the sink
   protocol::Protocol protocol{};
   request::Request request;  // its tag and prefix point to the two texts below
   std::string tag, prefix;
@@ -117,11 +118,9 @@ struct PendingReply {
 
 class PendingReplies {
  public:
-  // Adds a request of that sink; null: the sink or the worker has as many as it may
-  // (base/bounds.h). The request is copied.
-  PendingReply* add(ReplySink& sink, protocol::Protocol protocol, const request::Request& request,
-                    std::span<const request::Entry> descriptor,
-                    std::span<const limit::Limit> limits, request::Ticket& ticket);
+  // Adds a request of the batch, which has a sink; null: the sink or the worker has as many as it
+  // may (base/bounds.h). The request is copied.
+  PendingReply* add(const Batch& batch, const request::Request& request, request::Ticket& ticket);
   // Null: it is gone.
   PendingReply* find(request::Ticket ticket);
   void remove(request::Ticket ticket);
@@ -157,11 +156,9 @@ class LateReplies {
  public:
   explicit LateReplies(Decider& decider) : decider_(decider) {}
 
-  // Adds a request that may wait. Returns the ticket by which the store names it;
-  // no_ticket: there is no room, so it must not wait. The request is copied.
-  request::Ticket add(protocol::Protocol protocol, const request::Request& request,
-                      std::span<const request::Entry> descriptor,
-                      std::span<const limit::Limit> limits, ReplySink& sink);
+  // Adds a request of the batch, which has a sink, that may wait. Returns the ticket by which the
+  // store names it; no_ticket: there is no room, so it must not wait. The request is copied.
+  request::Ticket add(const Batch& batch, const request::Request& request);
   // Called once the part of the batch is settled. True: its group waits, and what its reply needs
   // is kept. False: it does not wait, and the ticket is void.
   bool keep_or_release(const Batch& batch, const policy::Plan::RequestPlan& part,

@@ -31,11 +31,11 @@ struct Ear final : request::Session {
     told += told.empty() ? "" : ", ";
     if (verdict.cause != Error::none)
       told += name_of(verdict.cause);
-    else if (verdict.own_charge == nullptr)
+    else if (verdict.planned == nullptr)
       told += "no rule";
     else
       told += (verdict.tightest->allowed ? "yes " : "no ") +
-              std::to_string(verdict.decisions[verdict.own_charge->decision_first].remaining);
+              std::to_string(verdict.decisions[verdict.planned->decision_first].remaining);
     return true;
   }
   request::Fault fault() const override { return {}; }
@@ -53,7 +53,7 @@ struct World {
       rule.conditions = {{name, policy::Pattern::wildcard("*")}};
       rule.actor = {name};
       rule.counts = 1;
-      rule.data = &data;
+      rule.is_planned = true;
       rule.limits = {{Algorithm::aligned_window, quota, base::seconds(60), 0}};
       rule.intern(spaces, spaces.hold(std::string(name) + ":", ""));
       rules->add(policy::native_dialect, std::move(rule));
@@ -81,8 +81,6 @@ struct World {
     return ear.told;
   }
 
-  struct Data final : request::RuleData {
-  } data;
   request::Spaces spaces;
   base::Clock clock{{[] { return now_us; }, [] { return now_us; }}};
   store::EmbeddedStore store{0, base::Hash(1), spaces};

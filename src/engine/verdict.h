@@ -44,12 +44,9 @@ inline request::Verdict verdict_of(const policy::Plan& plan, const policy::Plan:
   verdict.error = part.error;
   for (const auto& step : plan.steps(part)) {
     const auto& group = plan.group(step);
-    if (step.rule->data != nullptr) [[unlikely]] {
-      verdict.own = step.rule->data;
-      if (group.error == request::Error::none) {
-        verdict.own_charge = &plan.charge(step);
-        verdict.own_decisions = plan.decisions(step);
-      }
+    if (step.rule->is_planned && group.error == request::Error::none) [[unlikely]] {
+      verdict.planned = &plan.charge(step);
+      verdict.planned_decisions = plan.decisions(step);
     }
     if (step.rule->mode != policy::Mode::enforce)
       continue;  // the failure of a shadow rule does not fail the request
@@ -96,7 +93,7 @@ void report_charge(const policy::Plan& plan, const policy::Plan::RequestPlan& pa
 void answer_unmatched(request::Unmatched unmatched, request::Verb verb, request::Verdict& verdict);
 
 inline bool is_unmatched(request::Verb verb, const request::Verdict& verdict) {
-  return !verdict.matched && verdict.error.empty() && verdict.own_charge == nullptr &&
+  return !verdict.matched && verdict.error.empty() && verdict.planned == nullptr &&
          (verb == request::Verb::take || verb == request::Verb::wait ||
           verb == request::Verb::charge);
 }

@@ -18,56 +18,39 @@
 
 namespace sluice::policy {
 
-// The interface by which a protocol finds the one rule of its dialect that applies to a request,
-// when it has a structure of its own for that and does not search rules in order. Part of a rule
-// set: immutable after that is built; any thread.
-
-struct Asked;
-
-class Finder {
+// The rules of a dialect whose sessions look their rule up in a structure of their own and plan its
+// charge (Session::plan), instead of having them searched in order. This is what people see of that
+// structure, who name a request, a counter or an actor; workers do not call it. Part of a rule set:
+// immutable after that is built; any thread.
+class OwnRules {
  public:
-  // The texts are in `keys`, or live as long as the request.
+  // The texts are in `keys`, or live as long as the entries.
   struct Found {
     uint32_t rule;           // index among the dialect's rules
     std::string_view key;    // of the rule's counter, within its space
     std::string_view actor;  // the text of the actor's values (key_text.h), by which overrides go
   };
 
-  virtual ~Finder() = default;
-  // Empty: no rule applies, or the steps did not suffice. Allocates only from `keys`.
-  virtual std::optional<Found> find(const Asked& asked, MatchSteps& steps,
+  virtual ~OwnRules() = default;
+  // The rule that a session plans for a request with these entries which comes alone. Empty: it
+  // plans none, or the steps did not suffice.
+  virtual std::optional<Found> find(std::span<const request::Entry> entries, MatchSteps& steps,
                                     base::Arena& keys) const = 0;
-
-  // A text for people: which part of the request leads to no rule, and what would lead to one. May
-  // be empty. Not for the hot path.
-  virtual std::string why_none(const Asked& asked) const = 0;
+  // Which of these entries leads to no rule, and what would lead to one. May be empty.
+  virtual std::string why_none(std::span<const request::Entry> entries) const = 0;
 
   // The rule and actor of the counter that has this key in this space of the dialect's rules, as
-  // far as the key tells; empty: not known. Not for the hot path.
+  // far as the key tells; empty: not known.
   virtual std::optional<Found> owner(const request::Space& space, std::string_view key,
                                      base::Arena& keys) const = 0;
-};
-
-// What a finder may be as well (policy/finder.h): one that tells the actor from a counter's key,
-// and the key from an actor. For people who name a counter or an actor; not called by workers.
-// Immutable; any thread.
-
-class CounterNames {
- public:
-  virtual ~CounterNames() = default;
   // The actor (the text of its values, key_text.h) of the counter with this key, if it is one of
-  // that rule; `rule` as in Finder::Found. Empty: it is none.
+  // that rule. Empty: it is none.
   virtual std::optional<std::string_view> actor_in(uint32_t rule, std::string_view key,
                                                    base::Arena& keys) const = 0;
   // The key of the rule's counter for that actor; empty: the rule has no such actor, or the rule
   // and the actor do not tell the key.
   virtual std::optional<std::string_view> key_of(uint32_t rule, std::string_view actor,
                                                  base::Arena& keys) const = 0;
-
- protected:
-  CounterNames() = default;
-  CounterNames(const CounterNames&) = default;
-  CounterNames& operator=(const CounterNames&) = default;
 };
 
 }  // namespace sluice::policy

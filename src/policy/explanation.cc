@@ -1,6 +1,7 @@
 #include "policy/explanation.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "policy/actor_name.h"
@@ -36,8 +37,8 @@ class Explainer {
     }
     return 0;
   }
-  // The rule that the finder found; it applies even after a rule that stops.
-  void found(std::span<const Rule> rules) {
+  // The rule that a session plans; it applies even after a rule that stops.
+  void planned(std::span<const Rule> rules) {
     for (const Plan::RuleMatch& step : steps_)
       if (step.rule >= rules.data() && step.rule < rules.data() + rules.size())
         one(*step.rule, false, &step);
@@ -90,13 +91,21 @@ class Explainer {
 size_t explain_each(const RuleSet& rules, const Dialect* dialect, const Asked& asked,
                     const std::function<void(RuleExplanation&&)>& visit) {
   Plan plan;
-  rules.match(dialect, asked, plan);
-  Explainer explainer(asked, plan, visit);
   const auto others = rules.rules(dialect);
-  const bool is_found = rules.finder(dialect) != nullptr;
+  const OwnRules* const own = rules.own_rules(dialect);
+  std::optional<Planning> planning;
+  Asked with_own = asked;
+  if (own != nullptr) {
+    with_own.planning =
+        &planning.emplace(Planning{.rules = others, .own = *own, .texts = plan.texts()});
+    if (const auto found = own->find(asked.descriptor, planning->steps, planning->texts))
+      planning->charge = {&others[found->rule], found->key, found->actor};
+  }
+  rules.match(dialect, with_own, plan);
+  Explainer explainer(asked, plan, visit);
   const size_t unreached = explainer.each(rules.native_rules(), true);
-  if (!is_found) return unreached + explainer.each(others, false);
-  explainer.found(others);
+  if (own == nullptr) return unreached + explainer.each(others, false);
+  explainer.planned(others);
   return unreached;
 }
 
@@ -105,8 +114,8 @@ Explanation explain(const RuleSet& rules, const Dialect* dialect, const Asked& a
   explanation.unreached = explain_each(rules, dialect, asked, [&](RuleExplanation&& e) {
     explanation.reached.push_back(std::move(e));
   });
-  if (const Finder* const finder = rules.finder(dialect))
-    explanation.note = finder->why_none(asked);
+  if (const OwnRules* const own = rules.own_rules(dialect))
+    explanation.note = own->why_none(asked.descriptor);
   return explanation;
 }
 

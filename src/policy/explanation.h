@@ -25,7 +25,7 @@ struct RuleExplanation {
   bool off = false;      // the policy has switched the rule off
   bool over = false;     // the rule's `until` has passed
   bool has_say = false;  // the rule applies and is enforced
-  bool ends = false;     // and the search ends here, except for a rule that a finder finds
+  bool ends = false;     // and the search ends here, except for a rule that a session plans
 
   bool applies() const { return error.empty() && !mismatch && !off && !over; }
 };
@@ -33,7 +33,7 @@ struct RuleExplanation {
 struct Explanation {
   std::vector<RuleExplanation> reached;  // in order, up to the rule that ends the search or fails
   size_t unreached = 0;                  // the number of rules after those
-  std::string note;                      // why a finder found no rule; may be empty
+  std::string note;                      // why a session plans no charge; may be empty
 };
 
 // `dialect` as in RuleSet::match.

@@ -553,12 +553,13 @@ void RuleSet::add(const Dialect& dialect, Rule rule) {
   list->add(std::move(rule));
 }
 
-void RuleSet::set_finder(const Dialect& dialect, std::unique_ptr<const Finder> finder) {
+void RuleSet::set_own_rules(const Dialect& dialect, std::unique_ptr<const OwnRules> own) {
   const auto list = std::find_if(lists_.begin(), lists_.end(),
                                  [&](const DialectRules& one) { return one.dialect_ == &dialect; });
   SLUICE_CHECK(list != lists_.end());
-  list->finder_ = std::move(finder);
-  has_finder_ = true;
+  list->own_ = std::move(own);
+  for (Rule& rule : list->rules_) rule.is_planned = true;
+  has_own_ = true;
 }
 
 uint64_t RuleSet::regexes_given_up() const {
@@ -571,18 +572,6 @@ size_t RuleSet::written() const {
   size_t count = 0;
   for (const DialectRules& list : lists_) count += list.written();
   return count;
-}
-
-// There are few lists. The native list is compared last, because requests find it in another way.
-inline const RuleSet::DialectRules* RuleSet::find(const Dialect* dialect) const {
-  for (auto list = lists_.begin() + 1; list != lists_.end(); ++list)
-    if (list->dialect_ == dialect) return &*list;
-  return dialect == &native_dialect ? &lists_.front() : nullptr;
-}
-
-const Finder* RuleSet::finder(const Dialect* dialect) const {
-  const DialectRules* const list = find(dialect);
-  return list == nullptr ? nullptr : list->finder_.get();
 }
 
 std::span<const Rule> RuleSet::rules(const Dialect* dialect) const {
@@ -619,7 +608,7 @@ inline void RuleSet::find_rules(const Dialect* dialect, const Asked& asked, Plan
   if (asks_certificate_ && asked.certificate) [[unlikely]]
     descriptor = plan.certified(asked);
   Plan::RequestPlan& part = plan.parts_.back();
-  MatchSteps steps;
+  MatchSteps steps = asked.planning == nullptr ? MatchSteps() : asked.planning->steps;
   const size_t first = plan.enforced_.size();
   const auto visit = [&](const Rule& rule) {
     if (asked.now >= rule.until) return true;
@@ -641,24 +630,21 @@ inline void RuleSet::find_rules(const Dialect* dialect, const Asked& asked, Plan
   const bool goes_on =
       asked.scope == request::RuleScope::dialect || lists_.front().candidates(descriptor, visit);
   descriptor = asked.descriptor;
-  if ((goes_on || has_finder_) && asked.scope != request::RuleScope::native) {
-    const DialectRules* const own = find(dialect);
-    if (own != nullptr && own->finder_ != nullptr) [[unlikely]] {
-      if (part.error.empty()) {
-        const auto found = own->finder_->find(asked, steps, plan.keys_);
-        const Rule* const rule = found ? &own->rules_[found->rule] : nullptr;
-        if (steps.over())
-          part.error = too_many_steps;
-        else if (found && rule->mode == Mode::shadow)
-          shadow(*rule, found->key, found->actor);
-        else if (found && plan.enforced_.size() - first == base::bounds::group_charges_max)
-          part.error = too_many_charges;
-        else if (found)
-          plan.enforced_.push_back({rule, found->key, found->actor});
-      }
-    } else if (own != nullptr && goes_on) {
-      own->candidates(descriptor, visit);
+  if (asked.planning != nullptr) [[unlikely]] {
+    if (part.error.empty() && steps.over()) {
+      part.error = too_many_steps;
+    } else if (const auto& [rule, key, actor] = asked.planning->charge;
+               rule != nullptr && part.error.empty()) {
+      if (rule->mode == Mode::shadow)
+        shadow(*rule, key, actor);
+      else if (plan.enforced_.size() - first == base::bounds::group_charges_max)
+        part.error = too_many_charges;
+      else
+        plan.enforced_.push_back({rule, key, actor});
     }
+  } else if (goes_on && asked.scope != request::RuleScope::native) {
+    const DialectRules* const own = find(dialect);
+    if (own != nullptr && own->own_ == nullptr) own->candidates(descriptor, visit);
   }
   if (steps.over()) [[unlikely]]
     too_costly_->fetch_add(1, std::memory_order_relaxed);

@@ -27,6 +27,7 @@ namespace sluice::policy {
 
 class InlineLimits;
 class Overrides;
+struct Rule;
 
 enum class Mode : uint8_t {
   enforce,  // decides
@@ -48,6 +49,21 @@ enum class LimitsFrom : uint8_t {
   request,  // requests bring the limits (Asked::limits_id)
 };
 
+// One request while its session plans it (Session::plan): where the session looks, and the charge
+// that it decides on, under a rule of its dialect. The charge settles with those of native rules
+// or, under a rule in shadow, by itself.
+struct Planning {
+  std::span<const Rule> rules;  // of its dialect
+  const OwnRules& own;          // what these belong to
+  base::Arena& texts;           // for texts that live as long as the plan
+  MatchSteps steps{};           // native rules use what is left of them
+  struct {
+    const Rule* rule = nullptr;  // null: none of the dialect's rules applies
+    std::string_view key{};      // of the counter; as the next, from `texts` or as the entries
+    std::string_view actor{};    // the text by which overrides go
+  } charge{};
+};
+
 // A request as the rules see it. The plan keeps views of its entries and limits.
 struct Asked {
   std::span<const request::Entry> descriptor;  // of entries with equal keys the last one counts
@@ -64,11 +80,10 @@ struct Asked {
   std::span<const limit::Limit> limits{};  // that the request brings
   limit::LimitMask counts = 0;             // as in request::Request
   uint32_t limits_id = 0;  // of limits that replace a rule's: their number (InlineLimits::find)
-  // For finders: the descriptors of all requests of the client's message, with this one's; empty if
-  // the message has one request.
-  std::span<const std::span<const request::Entry>> siblings{};
-  uint64_t message = 0;  // the number of that message, unique in this thread; 0: no siblings
-  limit::Time now{};     // for rules and overrides with an end
+  // What its session planned, if rules of its dialect are planned so (RuleSet::planned); null: they
+  // are searched.
+  Planning* planning = nullptr;
+  limit::Time now{};  // for rules and overrides with an end
   // The overrides; null: there are none, or Plan::override_all is called afterwards. The matching
   // thread must be a registered reader.
   const Overrides* overrides = nullptr;
@@ -110,9 +125,8 @@ struct Rule {
   bool built_in = false;
   // The limits that count: a take that they refuse is charged to them all the same.
   limit::LimitMask counts = 0;
-  // The protocol's own data for verdicts (request::Verdict::own); null: none. They live as long as
-  // the rule set.
-  const request::RuleData* data = nullptr;
+  // Sessions plan its charges (RuleSet::planned); the set assigns it.
+  bool is_planned = false;
   // 1 to limit::slots_max limits of one counter; none if the counters keep the limits of requests.
   std::vector<limit::Limit> limits;
   LimitsFrom limits_from = LimitsFrom::rule;
@@ -158,7 +172,7 @@ class Plan {
     const Rule* rule;
     uint32_t group, charge;
     uint64_t override_id;    // of the override that replaces the rule's limits; 0: none does
-    std::string_view actor;  // the text by which overrides go: the charge's key, or a finder's
+    std::string_view actor;  // the text by which overrides go: the charge's key, or a session's
   };
   // A part of the plan: the steps of one request, shadow rules first. groups_end: the index after
   // the last group that it needs. error: a text for the client, as a rule cannot be evaluated; the
@@ -175,6 +189,8 @@ class Plan {
   };
 
   void clear();
+  // Memory for texts that live until `clear`.
+  base::Arena& texts() { return keys_; }
   // Adds a part for a request that concerns no rule.
   void skip();
   // The same, with the reason why the request cannot be decided: a literal.
@@ -306,7 +322,7 @@ class RuleSet {
     const Dialect& dialect() const { return *dialect_; }
     std::span<const Rule> rules() const { return rules_; }
     // Null: the rules are searched in their order.
-    const Finder* finder() const { return finder_.get(); }
+    const OwnRules* own() const { return own_.get(); }
     // The number of rules that people wrote (Dialect::written).
     size_t written() const { return dialect_->written ? rules_.size() - built_in_ : 0; }
 
@@ -321,7 +337,7 @@ class RuleSet {
     const Dialect* dialect_;
     std::vector<Rule> rules_;
     RuleIndex index_;
-    std::unique_ptr<const Finder> finder_;
+    std::unique_ptr<const OwnRules> own_;
     size_t built_in_ = 0;
   };
 
@@ -332,16 +348,27 @@ class RuleSet {
   // set is built, before another thread uses it.
   void add(const Dialect& dialect, Rule rule);
 
-  // Sets the finder of a dialect that has rules here. They must have no conditions and must not be
-  // off. Only while the set is built.
-  void set_finder(const Dialect& dialect, std::unique_ptr<const Finder> finder);
+  // The dialect's rules, which are here, are not searched: its sessions plan their charges. They
+  // must have no conditions and must not be off. Only while the set is built.
+  void set_own_rules(const Dialect& dialect, std::unique_ptr<const OwnRules> own);
 
   // The native list is the first. Everything that lists rules has this order.
   std::span<const DialectRules> lists() const { return lists_; }
   // The dialect's rules; none for null or a dialect without a list here.
   std::span<const Rule> rules(const Dialect* dialect) const;
-  // The dialect's finder; null: it has none.
-  const Finder* finder(const Dialect* dialect) const;
+  // The dialect's rules, if its sessions plan their charges; null: they are searched in their
+  // order.
+  const DialectRules* planned(const Dialect* dialect) const {
+    if (!has_own_) [[likely]]
+      return nullptr;
+    const DialectRules* const list = find(dialect);
+    return list == nullptr || list->own() == nullptr ? nullptr : list;
+  }
+  // What set_own_rules set for the dialect; null: nothing.
+  const OwnRules* own_rules(const Dialect* dialect) const {
+    const DialectRules* const list = planned(dialect);
+    return list == nullptr ? nullptr : list->own();
+  }
   std::span<const Rule> native_rules() const { return lists_.front().rules(); }
   // Does a native rule ask for the name in the client's certificate?
   bool asks_certificate() const { return asks_certificate_; }
@@ -351,9 +378,9 @@ class RuleSet {
 
   // Appends a part to `plan`: the rules in the request's scope that apply, native ones first, then
   // those of its protocol's dialect (null: it has none), up to and including the first enforced
-  // rule that stops. A rule that a finder finds applies in any case, even after a native one that
-  // stops. Keys of charges are views into the descriptor or into the plan. If matching takes too
-  // many steps (MatchSteps), the part gets an error, because a rule that was not reached might
+  // rule that stops. A rule that a session planned applies in any case, even after a native one
+  // that stops. Keys of charges are views into the descriptor or into the plan. If matching takes
+  // too many steps (MatchSteps), the part gets an error, because a rule that was not reached might
   // limit the request.
   void match(const Dialect* dialect, const Asked& asked, Plan& plan) const;
   // The same for several requests of one verb, with a part for each. The enforced rules of all of
@@ -379,14 +406,19 @@ class RuleSet {
   // The most rules of a list without an index: a search of so few is faster than a lookup.
   static constexpr size_t unindexed_max = 6;
 
-  const DialectRules* find(const Dialect* dialect) const;
+  // There are few lists. The native list is compared last, because requests find it in another way.
+  const DialectRules* find(const Dialect* dialect) const {
+    for (auto list = lists_.begin() + 1; list != lists_.end(); ++list)
+      if (list->dialect_ == dialect) return &*list;
+    return dialect == &native_dialect ? &lists_.front() : nullptr;
+  }
   template <class Shadow>
   void find_rules(const Dialect* dialect, const Asked& asked, Plan& plan, Shadow&& shadow) const;
 
   std::vector<DialectRules> lists_;
   std::vector<Pattern> regexes_;  // the regular expressions of all rules
   uint32_t size_ = 0;
-  bool has_finder_ = false, asks_certificate_ = false;
+  bool has_own_ = false, asks_certificate_ = false;
   std::unique_ptr<std::atomic<uint64_t>> too_costly_ = std::make_unique<std::atomic<uint64_t>>();
 };
 

@@ -25,6 +25,9 @@ class HttpVersions : public request::Session {
     }
     return door_->receive(in, end, requests, out);
   }
+  void plan(const request::Request& request, policy::Planning& planning) final {
+    door_->plan(request, planning);
+  }
   bool reply(const request::Request& request, const request::Verdict& verdict, base::Time now,
              base::Buffer& out) final {
     return door_->reply(request, verdict, now, out);

@@ -87,11 +87,6 @@ struct Space {
   uint32_t life_jitter = 0;
 };
 
-// What a protocol stores with a rule of its own, to write replies from.
-struct RuleData {
-  virtual ~RuleData() = default;
-};
-
 // A cost charged to one counter under all its limits: one probe of the table, one slot per limit.
 struct Charge {
   const Space* space = nullptr;

@@ -22,6 +22,10 @@
 #include "limit/limit.h"
 #include "request/charge.h"
 
+namespace sluice::policy {
+struct Planning;
+}
+
 namespace sluice::request {
 
 // The answer to a request to which no enforced rule applies; an option of listeners. Plain values.
@@ -66,9 +70,6 @@ struct Request {
   // Set for all requests that join one another, or for none. If rules that count refuse one of
   // them, only the counters that refuse are charged (Group::sparing).
   bool sparing = false;
-  // It came in the same message of the client as the request before it. A protocol's own search for
-  // rules may look at all requests of a message together (policy/finder.h).
-  bool sibling = false;
   // The limits that it brings replace a rule's, with a counter of their own
   // (policy/inline_limits.h).
   bool limits_inline = false;
@@ -243,13 +244,10 @@ struct Verdict {
   // settle together may share a charge; its cost is the sum of theirs.
   ChargeList charges{};
   const limit::Decision* decisions = nullptr;
-  // If a rule of the protocol's own with RuleData applies, enforced or in shadow: its data, its
-  // charge and the decisions of that charge. Null: no such rule applies, the reply comes late, or
-  // the store could not decide the rule in shadow. If the store could not decide an enforced rule,
-  // only the data are set.
-  const RuleData* own = nullptr;
-  const Charge* own_charge = nullptr;
-  std::span<const limit::Decision> own_decisions{};
+  // The charge that the session planned (Session::plan), under an enforced rule or one in shadow,
+  // and its decisions. Null: it planned none, the reply comes late, or it was not decided.
+  const Charge* planned = nullptr;
+  std::span<const limit::Decision> planned_decisions{};
   std::span<const Listed> listed{};  // list: in byte order
 };
 
@@ -333,6 +331,12 @@ class Session {
   // batches point into `in` or to memory of Requests::hold.
   virtual Received receive(std::string_view in, bool end, Requests& requests,
                            base::Buffer& out) = 0;
+
+  // Plans the charge of a request under a rule of the protocol's own (policy/rule_set.h), in a
+  // protocol that has such rules. Called for each request before it is settled, once more if its
+  // plan is made again, and where a user's rights are judged; the last call before the reply
+  // counts. `request` as in `reply`.
+  virtual void plan(const Request&, policy::Planning&) {}
 
   // Appends the reply to one request. Where several requests have one reply together, it stores the
   // verdicts and appends the reply with the last of them. `request` is the one that `receive` added

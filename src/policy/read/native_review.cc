@@ -329,13 +329,13 @@ class Review {
 }  // namespace
 
 void review(const RuleSet& rules, base::Diagnostics& diagnostics) {
-  // Rules that the program itself makes exist without a policy. A rule that a finder finds applies
+  // Rules that the program itself makes exist without a policy. A rule that a session plans applies
   // even after a rule that stops.
   bool has_policy = false, is_found = false;
   for (const RuleSet::DialectRules& list : rules.lists().subspan(1)) {
     if (list.written() == 0) continue;
     has_policy = true;
-    is_found = is_found || list.finder() != nullptr;
+    is_found = is_found || list.own() != nullptr;
   }
   Review(rules, diagnostics).all(has_policy && !is_found);
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/bounds.h"
+#include "policy/rule_set.h"
 #include "protocol/envoy/window.h"
 
 namespace sluice::envoy {
@@ -152,6 +153,9 @@ void Call::begin(size_t descriptors) {
   limits_ = nullptr;
   if (error_.kind != CallError::Kind::ok) error_ = {};
   results_.assign(descriptors, {});
+  planned_.assign(descriptors, nullptr);
+  planned_question_ = nullptr;
+  replaced_by_ = 0;
   rules_.clear();
   names_.clear();
 }
@@ -187,7 +191,6 @@ void Call::ask_health(uint32_t number, const EnvoyOptions& options, request::Req
 
 void Call::probe(uint32_t index, request::Requests& requests) {
   requests.open();
-  requests.add(request::Entry{probe_mark, {}});
   // A peek at a counter that does not exist: a store that can be reached answers it.
   if (index == store_index)
     requests.add(limit::Limit{.algorithm = limit::Algorithm::aligned_window,
@@ -225,7 +228,6 @@ void Call::ask_all(const EnvoyOptions& options, base::Time deadline, request::Re
                                                : Verb::take,
                .joins = joins,
                .sparing = options.sparing && !refunds,
-               .sibling = open_ > 0,
                .strict = strict,
                .answer_by = deadline,
                .note = number_ << index_bits | static_cast<uint32_t>(i),
@@ -242,12 +244,10 @@ void Call::ask_all(const EnvoyOptions& options, base::Time deadline, request::Re
 void Call::ask_one(size_t index, const request::Request& request, request::Requests& requests) {
   const Descriptor& descriptor = message.descriptors[index];
   requests.open();
-  if (descriptor.limit) {
-    requests.add(request::Entry{override_mark, {}});
+  if (descriptor.limit)
     requests.add(limit::Limit{.algorithm = limit::Algorithm::aligned_window,
                               .quota = descriptor.limit->requests_per_unit,
                               .window = *override_window(*descriptor.limit)});
-  }
   const auto entries = message.entries_of(descriptor);
   for (size_t i = entries.size(); i-- > 0;)
     requests.add(request::Entry{entries[i].key, entries[i].value});
@@ -256,17 +256,74 @@ void Call::ask_one(size_t index, const request::Request& request, request::Reque
   ++open_;
 }
 
+void Call::plan(const request::Request& request, policy::Planning& planning) {
+  const LimitRules& rules = LimitRules::of(planning.own);
+  const uint32_t index = request.note & index_mask;
+  if (index == store_index)
+    rules.plan_probe(planning);
+  else if (index >= probe_index)
+    planned_question_ = &rules.plan_domain(message.domain, planning);
+  else
+    planned_[index] = plan_descriptor(index, rules, planning);
+}
+
+// Null: no limit applies.
+const FoundRule* Call::plan_descriptor(size_t index, const LimitRules& rules,
+                                       policy::Planning& planning) {
+  const LimitSet& set = rules.set();
+  const uint32_t domain = set.domain(message.domain);
+  if (rules.are_not_loaded() || domain == absent)
+    return &rules.plan_domain(message.domain, planning);
+  const Descriptor& descriptor = message.descriptors[index];
+  const Entries entries = message.entries_of(descriptor);
+  if (descriptor.limit)
+    return &rules.plan_override(domain, entries, *override_window(*descriptor.limit), planning);
+  const Walk walk = set.find(domain, entries, planning.steps);
+  if (walk.limit == absent || is_replaced(walk.limit, domain, rules, planning.steps))
+    return nullptr;
+  return &rules.plan_limit(domain, entries, walk, planning);
+}
+
+// Does a limit that another descriptor of the message has found replace this one? Overrides replace
+// nothing.
+bool Call::is_replaced(uint32_t limit, uint32_t domain, const LimitRules& rules,
+                       policy::MatchSteps& steps) {
+  constexpr uint64_t steps_per_pattern = 8;
+  const LimitSet& set = rules.set();
+  if (message.descriptors.size() == 1 || !set.may_be_replaced(limit)) return false;
+  if (replaced_by_ != rules.serial()) {
+    replaced_by_ = 0;
+    replaced_.clear();
+    for (const Descriptor& other : message.descriptors) {
+      if (other.limit) continue;
+      const Walk walk = set.find(domain, message.entries_of(other), steps);
+      if (!steps.spend(1 + walk.tried * steps_per_pattern)) return false;
+      if (walk.limit == absent) continue;
+      const auto& names = set.limits()[walk.limit].replaces;
+      replaced_.insert(replaced_.end(), names.begin(), names.end());
+    }
+    std::ranges::sort(replaced_);
+    replaced_by_ = rules.serial();
+  }
+  return std::ranges::binary_search(replaced_, set.limits()[limit].name);
+}
+
 bool Call::take(const request::Request& request, const request::Verdict& verdict, base::Time now,
                 const EnvoyOptions& options) {
   --open_;
   if (span != nullptr) [[unlikely]]
     span->note(verdict);
   const uint32_t index = request.note & index_mask;
-  const auto* const own = static_cast<const FoundRule*>(verdict.own);
+  // Nothing came of the plan if the request could not be decided for another reason than the store.
+  const bool is_planned =
+      verdict.error.empty() || verdict.cause != request::Error::none || verdict.planned != nullptr;
+  const FoundRule* const own = !is_planned                          ? nullptr
+                               : index < message.descriptors.size() ? planned_[index]
+                                                                    : planned_question_;
   if (metrics != nullptr && own != nullptr && index < message.descriptors.size())
     count(*own, verdict, message.descriptors[index], options.sparing);
   if (index >= health_index) {
-    take_health(index, verdict, options);
+    take_health(index, own, verdict, options);
   } else if (!verdict.error.empty()) {
     using Kind = CallError::Kind;
     if (verdict.error == request::not_permitted)
@@ -282,10 +339,10 @@ bool Call::take(const request::Request& request, const request::Verdict& verdict
   } else if (own != nullptr && own->kind == FoundRule::Kind::not_loaded) {
     fail(CallError::Kind::rules, GrpcStatus::unknown, "no rate limit configuration loaded");
   } else if (index == probe_index) {
-    take_probe(verdict);
+    take_probe(own);
   } else {
     DescriptorResult& result = results_[index];
-    if (own != nullptr && verdict.own_decisions.empty())
+    if (own != nullptr && verdict.planned == nullptr)
       take_failed(*own, options);
     else if (own != nullptr)
       take_own(*own, verdict, now, message.descriptors[index], result);
@@ -300,8 +357,7 @@ void Call::take_failed(const FoundRule& rule, const EnvoyOptions& options) {
     fail(CallError::Kind::store, options.error_code, "the store cannot decide a quota");
 }
 
-void Call::take_probe(const request::Verdict& verdict) {
-  const auto* const own = static_cast<const FoundRule*>(verdict.own);
+void Call::take_probe(const FoundRule* own) {
   if (metrics != nullptr && own != nullptr && own->kind == FoundRule::Kind::unknown_domain)
     metrics->count_unknown_domain(message.domain, message.descriptors.size());
   if (own == nullptr || own->kind != FoundRule::Kind::known_domain) return;
@@ -309,9 +365,8 @@ void Call::take_probe(const request::Verdict& verdict) {
   fail(CallError::Kind::request, static_cast<GrpcStatus>(problem->grpc_code), problem->message);
 }
 
-void Call::take_health(uint32_t index, const request::Verdict& verdict,
+void Call::take_health(uint32_t index, const FoundRule* own, const request::Verdict& verdict,
                        const EnvoyOptions& options) {
-  const auto* const own = static_cast<const FoundRule*>(verdict.own);
   if (index == store_index) {
     const bool reached = verdict.error.empty();
     if (reached) options.store_was_reached->store(true, std::memory_order_relaxed);
@@ -343,7 +398,7 @@ void Call::take_own(const FoundRule& rule, const request::Verdict& verdict, base
       rules_.push_back(rule.rules->shared_from_this());
   }
   // An override at the server may have changed the numbers of the file or of the request.
-  const limit::Limit& numbers = verdict.own_charge->limits[0];
+  const limit::Limit& numbers = verdict.planned->limits[0];
   if (numbers.algorithm == limit::Algorithm::unlimited) {
     result.kind = DescriptorResult::Kind::unlimited;
     return;
@@ -353,8 +408,8 @@ void Call::take_own(const FoundRule& rule, const request::Verdict& verdict, base
   result.window_seconds = seconds_rounded_up(numbers.window);
   if (numbers.burst > 0 && numbers.burst != numbers.quota)
     result.burst = static_cast<uint64_t>(numbers.burst);
-  const limit::Decision& decision = verdict.own_decisions[0];
-  result.standing = standing_of(numbers, decision, verdict.own_charge->verb, descriptor);
+  const limit::Decision& decision = verdict.planned_decisions[0];
+  result.standing = standing_of(numbers, decision, verdict.planned->verb, descriptor);
   switch (numbers.algorithm) {
     case limit::Algorithm::aligned_window:
       // The time for the window that was decided, which may be over by now. The decision of a fresh
@@ -380,7 +435,7 @@ void Call::take_own(const FoundRule& rule, const request::Verdict& verdict, base
 void Call::take_native(const request::Verdict& verdict, Verb verb, DescriptorResult& result) {
   const limit::Decision* const d = verdict.tightest;
   if (d == nullptr || verdict.limit == nullptr) return;
-  const auto own = verdict.own_decisions;
+  const auto own = verdict.planned_decisions;
   if (!own.empty() && d >= own.data() && d < own.data() + own.size()) return;
   if (verdict.limit->algorithm == limit::Algorithm::unlimited) return;
   DescriptorResult native;
@@ -417,18 +472,18 @@ void Call::count(const FoundRule& rule, const request::Verdict& verdict,
     counts.total_negative_hits = hits;
   else
     counts.total_hits = hits;
-  if (!descriptor.is_negative_hits && verdict.own_charge != nullptr) {
-    const limit::Limit& numbers = verdict.own_charge->limits[0];
-    const limit::Decision& decision = verdict.own_decisions[0];
+  if (!descriptor.is_negative_hits && verdict.planned != nullptr) {
+    const limit::Limit& numbers = verdict.planned->limits[0];
+    const limit::Decision& decision = verdict.planned_decisions[0];
     if (numbers.algorithm == limit::Algorithm::unlimited) return;
     // Was its group allowed? Quotas and limits with shadow_mode settle separately.
     const bool settles = shadow || (limit != nullptr && limit->quota_mode) || verdict.allowed;
     const bool is_counting =
-        verdict.own_charge->verb == Verb::count && limit::has(verdict.own_charge->counts, 0);
+        verdict.planned->verb == Verb::count && limit::has(verdict.planned->counts, 0);
     const bool is_charged =
         is_counting ? settles || !decision.allowed || !sparing : settles && decision.allowed;
     const int64_t now_counted = std::max<int64_t>(numbers.quota - decision.remaining, 0);
-    if (verdict.own_charge->from_cache)
+    if (verdict.planned->from_cache)
       counts = count_hits_of_local_cache(hits, shadow);
     else if (is_charged)
       counts = count_hits(hits, static_cast<uint64_t>(now_counted), as_u32(numbers.quota),

@@ -84,6 +84,8 @@ class Call {
   static void guard(size_t first, const access::Identity& identity, request::Requests& requests);
   // Adds a request that asks whether the service is healthy.
   void ask_health(uint32_t number, const EnvoyOptions& options, request::Requests& requests);
+  // Plans the charge of one of these requests, by the limits of the rule set.
+  void plan(const request::Request& request, policy::Planning& planning);
   static uint32_t number_of(const request::Request& request) { return request.note >> index_bits; }
   static bool is_health(const request::Request& request) {
     return (request.note & index_mask) >= health_index;
@@ -119,9 +121,14 @@ class Call {
   void ask_all(const EnvoyOptions& options, base::Time deadline, request::Requests& requests);
   void ask_one(size_t index, const request::Request& request, request::Requests& requests);
   void probe(uint32_t index, request::Requests& requests);
+  const FoundRule* plan_descriptor(size_t index, const LimitRules& rules,
+                                   policy::Planning& planning);
+  bool is_replaced(uint32_t limit, uint32_t domain, const LimitRules& rules,
+                   policy::MatchSteps& steps);
   void take_failed(const FoundRule& rule, const EnvoyOptions& options);
-  void take_probe(const request::Verdict& verdict);
-  void take_health(uint32_t index, const request::Verdict& verdict, const EnvoyOptions& options);
+  void take_probe(const FoundRule* own);
+  void take_health(uint32_t index, const FoundRule* own, const request::Verdict& verdict,
+                   const EnvoyOptions& options);
   void take_own(const FoundRule& rule, const request::Verdict& verdict, base::Time now,
                 const Descriptor& descriptor, DescriptorResult& result);
   void take_native(const request::Verdict& verdict, request::Verb verb, DescriptorResult& result);
@@ -132,6 +139,14 @@ class Call {
   uint32_t number_ = 0;
   size_t open_ = 0;  // verdicts that are missing
   std::vector<DescriptorResult> results_;
+  // What was planned, by descriptor, and of the question about the domain or health. Null: nothing.
+  // Of the rule set by which it was planned.
+  std::vector<const FoundRule*> planned_;
+  const FoundRule* planned_question_ = nullptr;
+  // The names of limits, ascending, that the limits of this message replace, by those rules; 0: not
+  // collected yet.
+  std::vector<uint32_t> replaced_;
+  uint64_t replaced_by_ = 0;
   CallError error_;
   bool healthy_ = false;
   std::shared_ptr<const LimitRules> limits_;

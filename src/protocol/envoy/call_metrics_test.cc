@@ -1,6 +1,7 @@
 // The metrics that a call counts from its verdicts, which these tests make by hand.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <string>
@@ -48,20 +49,26 @@ struct World {
     call.message.descriptors = {descriptor};
     requests.clear();
     call.ask(0, options, {}, requests);
+    base::Arena texts;
+    policy::Planning planning{
+        .rules = rules.rules(&dialect), .own = *rules.own_rules(&dialect), .texts = texts};
+    call.plan(requests.items()[0], planning);
+    ASSERT_NE(planning.charge.rule, nullptr);
+    ASSERT_EQ(planning.charge.rule->name, "d." + std::string(key));
   }
-  const FoundRule* rule(std::string_view key) const {
-    for (const policy::Rule& rule : rules.rules(&dialect))
-      if (rule.name == "d." + std::string(key)) return static_cast<const FoundRule*>(rule.data);
-    return nullptr;
+  const Limit& limit_of(std::string_view key) const {
+    const LimitSet& set = LimitRules::of(rules)->set();
+    return *std::ranges::find_if(set.limits(), [&](const Limit& limit) {
+      return set.path(limit.node) == "d." + std::string(key);
+    });
   }
   // Gives the call its verdict. `count`: what the counter has after the charge.
   void decide(std::string_view key, Verb verb, bool allowed, int64_t count, bool group_allowed,
               bool from_cache = false) {
-    const FoundRule* const found = rule(key);
-    const std::array limits = {numbers_of(found->rules->set().limits()[found->limit])};
+    const std::array limits = {numbers_of(limit_of(key))};
     request::Charge charge;
     charge.verb = verb;
-    charge.counts = found->rules->set().limits()[found->limit].counts ? 1 : 0;
+    charge.counts = limit_of(key).counts ? 1 : 0;
     charge.limits = limits;
     charge.from_cache = from_cache;
     limit::Decision decision;
@@ -70,9 +77,8 @@ struct World {
     decision.remaining = 10 - count;
     request::Verdict verdict;
     verdict.allowed = group_allowed;
-    verdict.own = found;
-    verdict.own_charge = &charge;
-    verdict.own_decisions = {&decision, 1};
+    verdict.planned = &charge;
+    verdict.planned_decisions = {&decision, 1};
     call.take(requests.items()[0], verdict, {}, options);
   }
   // What was counted since the last call of this function.
@@ -189,7 +195,6 @@ TEST(EnvoyCallMetrics, CountsTotalHitsWhenTheStoreFails) {
   request::Verdict verdict;
   verdict.error = "no memory";
   verdict.cause = request::Error::memory;
-  verdict.own = world.rule("k");
   world.call.take(world.requests.items()[0], verdict, {}, world.options);
   EXPECT_EQ(world.counted(), (Counted{{"d.k.total_hits", 3}, {"redis_error", 1}}));
   EXPECT_EQ(world.call.error().kind, CallError::Kind::store);

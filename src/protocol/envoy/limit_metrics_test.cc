@@ -33,7 +33,7 @@ struct Loaded {
     auto set = read_limits({&file, 1}, {}, diagnostics);
     if (!set) throw std::runtime_error(base::to_string(diagnostics.front()));
     LimitRules::add(*std::move(set), {}, spaces, rules);
-    limits = static_cast<const FoundRule*>(rules.rules(&dialect).front().data)->rules;
+    limits = LimitRules::of(rules);
   }
   // The number of the limit that the entries meet; `absent` if none.
   uint32_t meet(std::string_view domain, const Descriptor& entries, Walk& walk) const {

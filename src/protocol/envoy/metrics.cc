@@ -23,7 +23,7 @@ class LimitLoads {
  public:
   explicit LimitLoads(const protocol::MetricsDeps& deps)
       : count_(deps.policy_loads),
-        failed_first_(LimitRules::are_loaded(deps.rules_at_start) ? 0 : 1) {}
+        failed_first_(were_not_loaded(LimitRules::of(deps.rules_at_start)) ? 1 : 0) {}
 
   protocol::PolicyLoads read() const {
     const protocol::PolicyLoads loads = count_();
@@ -31,6 +31,10 @@ class LimitLoads {
   }
 
  private:
+  static bool were_not_loaded(const LimitRules* rules) {
+    return rules != nullptr && rules->are_not_loaded();
+  }
+
   std::function<protocol::PolicyLoads()> count_;
   uint64_t failed_first_;
 };

@@ -40,9 +40,8 @@ struct World {
   }
   // Counts hits of a limit that came with a request; the entry determines the path of its metrics.
   void hit(const std::string& key, const HitCounts& hits, WorkerMetrics& by) {
-    const auto* const found = static_cast<const FoundRule*>(rules.lists().back().rules()[0].data);
     const request::Entry entry{key, ""};
-    by.count({*found->rules, absent, "d", {&entry, 1}}, hits);
+    by.count({*LimitRules::of(rules), absent, "d", {&entry, 1}}, hits);
   }
   void hit(const std::string& key, const HitCounts& hits) { hit(key, hits, *worker); }
   std::string page() {

@@ -30,92 +30,72 @@ constexpr size_t other_override = override_units.size(), unknown_domain = other_
                  known_domain = unknown_domain + 1, not_loaded = known_domain + 1,
                  fixed_rules = not_loaded + 1;
 
-// A request's entries in the order of the message, without marks and the domain.
-class InOrder {
- public:
-  explicit InOrder(Entries descriptor) {
-    SLUICE_CHECK(fits(descriptor));
-    domain_ = descriptor.back().value;
-    const std::string_view first = descriptor.front().key;
-    is_override_ = first.data() == override_mark.data();
-    is_probe_ = first.data() == probe_mark.data();
-    const size_t marks = is_override_ || is_probe_ ? 1 : 0;
-    for (size_t i = descriptor.size() - 1; i-- > marks;) entries_[size_++].entry = descriptor[i];
-  }
-
-  static bool fits(Entries descriptor) {
-    return !descriptor.empty() && descriptor.size() <= entries_max;
-  }
-
-  std::string_view domain() const { return domain_; }
-  bool is_override() const { return is_override_; }
-  bool is_probe() const { return is_probe_; }
-  Entries entries() const { return {&entries_[0].entry, size_}; }
-
- private:
-  // Not initialized before it is used, because most descriptors are short.
-  union EntryMemory {
-    EntryMemory() {}
-    Entry entry;
-  };
-  static_assert(sizeof(EntryMemory) == sizeof(Entry));
-  // A session adds a domain, and at most one mark, to the entries that messages.h allows.
-  static constexpr size_t entries_max = base::bounds::descriptor_entries_max + 1;
-  std::array<EntryMemory, entries_max> entries_;
-  size_t size_ = 0;
-  std::string_view domain_;
-  bool is_override_ = false, is_probe_ = false;
-};
+// The actor is the values that differ from request to request.
+std::string_view actor_of(const LimitSet& set, Entries entries, const Walk& walk,
+                          base::Arena& texts) {
+  std::array<uint8_t, levels_max> levels;
+  size_t count = 0;
+  for (uint8_t i = 0; i < walk.size; ++i)
+    if (set.nodes()[walk.all[i].node].is_actor()) levels[count++] = i;
+  return policy::key_text(
+      count, [&](size_t i) { return entries[levels[i]].value; },
+      [&](size_t bytes) { return texts.allocate(bytes); });
+}
 
 }  // namespace
 
-// Finds a request's rule by the tree.
-struct LimitRules::Tree final : policy::Finder, policy::CounterNames {
-  explicit Tree(std::shared_ptr<const LimitRules> its_rules, bool is_not_loaded)
-      : rules(std::move(its_rules)), not_loaded_at_all(is_not_loaded) {}
+// The rules as people see them: a request is a descriptor as calls make it.
+struct LimitRules::Tree final : policy::OwnRules {
+  explicit Tree(std::shared_ptr<const LimitRules> its_rules) : rules(std::move(its_rules)) {}
 
-  std::optional<Found> find(const policy::Asked& asked, policy::MatchSteps& steps,
+  // The domain of a descriptor, and its entries in the order of the message. Nothing: a message
+  // cannot have it.
+  struct Asked {
+    std::string_view domain;
+    std::vector<Entry> entries;
+  };
+  static std::optional<Asked> asked(Entries descriptor) {
+    if (descriptor.empty() || descriptor.size() > base::bounds::descriptor_entries_max + 1)
+      return std::nullopt;
+    return Asked{descriptor.back().value, {descriptor.rbegin() + 1, descriptor.rend()}};
+  }
+
+  std::optional<Found> find(Entries descriptor, policy::MatchSteps& steps,
                             base::Arena& keys) const override {
     const LimitSet& set = rules->set_;
     const auto fixed = [&](size_t rule) {
       return Found{static_cast<uint32_t>(set.limits().size() + rule), {}, {}};
     };
-    if (not_loaded_at_all) return fixed(not_loaded);
-    if (!InOrder::fits(asked.descriptor)) return std::nullopt;
-    const InOrder request(asked.descriptor);
-    const uint32_t domain = set.domain(request.domain());
-    if (request.is_probe() && !asked.limits.empty()) return store_probe();
-    if (request.is_probe() && request.domain().empty())
-      return fixed(set.domains().empty() ? unknown_domain : known_domain);
+    if (rules->not_loaded_) return fixed(not_loaded);
+    const auto request = asked(descriptor);
+    if (!request) return std::nullopt;
+    const uint32_t domain = set.domain(request->domain);
     if (domain == absent) return fixed(unknown_domain);
-    if (request.is_probe()) return fixed(known_domain);
-    if (request.is_override()) return override_of(asked, request, domain, keys);
-    const Walk walk = set.find(domain, request.entries(), steps);
-    if (walk.limit == absent || is_replaced(walk.limit, domain, asked, steps)) return std::nullopt;
-    const std::string_view actor = actor_of(request.entries(), walk, keys);
+    const Walk walk = set.find(domain, request->entries, steps);
+    if (walk.limit == absent) return std::nullopt;
+    const std::string_view actor = actor_of(set, request->entries, walk, keys);
     if (set.limits()[walk.limit].unlimited) return Found{walk.limit, {}, actor};
-    return Found{walk.limit, set.key(domain, request.entries(), walk, keys), actor};
+    return Found{walk.limit, set.key(domain, request->entries, walk, keys), actor};
   }
 
-  std::string why_none(const policy::Asked& asked) const override {
+  std::string why_none(Entries descriptor) const override {
     const LimitSet& set = rules->set_;
-    if (not_loaded_at_all) return "No limits are loaded.";
-    if (!InOrder::fits(asked.descriptor)) return {};
-    const InOrder request(asked.descriptor);
-    if (request.is_probe() || request.is_override()) return {};
-    const uint32_t domain = set.domain(request.domain());
-    if (domain == absent && request.domain().empty())
+    if (rules->not_loaded_) return "No limits are loaded.";
+    const auto request = asked(descriptor);
+    if (!request) return {};
+    const uint32_t domain = set.domain(request->domain);
+    if (domain == absent && request->domain.empty())
       return "The request names no domain: add `domain=...`.";
     if (domain == absent)
-      return "No file has the domain `" + std::string(request.domain()) + "`; there " +
+      return "No file has the domain `" + std::string(request->domain) + "`; there " +
              listed(set.domains());
     policy::MatchSteps steps;
-    const Walk walk = set.find(domain, request.entries(), steps);
+    const Walk walk = set.find(domain, request->entries, steps);
     if (walk.limit != absent || steps.over()) return {};
     const uint32_t last = walk.size == 0 ? domain : walk.all[walk.size - 1].node;
-    if (walk.size == request.entries().size())
+    if (walk.size == request->entries.size())
       return "The descriptor `" + set.path(last) + "` has no rate_limit.";
-    const Entry& missed = request.entries()[walk.size];
+    const Entry& missed = request->entries[walk.size];
     std::vector<uint32_t> children;
     for (uint32_t i = 0; i < set.nodes().size(); ++i)
       if (set.nodes()[i].parent == last) children.push_back(i);
@@ -131,12 +111,6 @@ struct LimitRules::Tree final : policy::Finder, policy::CounterNames {
       text += (i == 0 ? "`" : ", `") + rules->set_.nodes()[nodes[i]].composite + "`";
     if (nodes.size() > most) text += " and " + std::to_string(nodes.size() - most) + " more";
     return text + ".";
-  }
-
-  Found store_probe() const {
-    size_t place = 0;
-    while (override_units[place] != probed_unit) ++place;
-    return {static_cast<uint32_t>(rules->set_.limits().size() + place), "sluice_health", {}};
   }
 
   // Returns the first limit whose keys and values fit the counter's key. It may be the wrong one if
@@ -158,7 +132,7 @@ struct LimitRules::Tree final : policy::Finder, policy::CounterNames {
     policy::MatchSteps steps;
     const Walk walk = set.find(set.domain_of(limit), entries, steps);
     if (walk.limit != limit) return std::nullopt;
-    return actor_of(entries, walk, keys);
+    return actor_of(set, entries, walk, keys);
   }
 
   std::optional<std::string_view> key_of(uint32_t limit, std::string_view actor,
@@ -191,71 +165,59 @@ struct LimitRules::Tree final : policy::Finder, policy::CounterNames {
     return set.key(domain, entries, walk, keys);
   }
 
-  // The actor is the values that differ from request to request.
-  static std::string_view actor_of(const LimitSet& set, Entries entries, const Walk& walk,
-                                   base::Arena& keys) {
-    std::array<uint8_t, levels_max> levels;
-    size_t count = 0;
-    for (uint8_t i = 0; i < walk.size; ++i)
-      if (set.nodes()[walk.all[i].node].is_actor()) levels[count++] = i;
-    return policy::key_text(
-        count, [&](size_t i) { return entries[levels[i]].value; },
-        [&](size_t bytes) { return keys.allocate(bytes); });
-  }
-  std::string_view actor_of(Entries entries, const Walk& walk, base::Arena& keys) const {
-    return actor_of(rules->set_, entries, walk, keys);
-  }
-
-  Found override_of(const policy::Asked& asked, const InOrder& request, uint32_t domain,
-                    base::Arena& keys) const {
-    const LimitSet& set = rules->set_;
-    const base::Duration window = asked.limits.empty() ? base::Duration{} : asked.limits[0].window;
-    size_t place = 0;
-    while (place < other_override && length_of(override_units[place]) != window) ++place;
-    // Windows of several units share a space, so the key must contain the window.
-    std::string ending;
-    if (place == other_override) ending = "_" + std::to_string(window.us / 1'000'000) + "s";
-    return {static_cast<uint32_t>(set.limits().size() + place),
-            set.key(domain, request.entries(), Walk(), keys, ending),
-            {}};
-  }
-
-  // Does a limit that another descriptor of the message has found replace this one? Overrides
-  // replace nothing. The names that a message's limits replace are collected once.
-  bool is_replaced(uint32_t limit, uint32_t domain, const policy::Asked& asked,
-                   policy::MatchSteps& steps) const {
-    const LimitSet& set = rules->set_;
-    if (asked.siblings.empty() || !set.may_be_replaced(limit)) return false;
-    struct Message {
-      uint64_t id = 0, serial = 0;
-      std::vector<uint32_t> replaced;  // names, ascending
-    };
-    thread_local Message message;
-    if (message.id != asked.message || message.serial != rules->serial_) {
-      message.id = 0;
-      message.replaced.clear();
-      for (const Entries sibling : asked.siblings) {
-        const InOrder other(sibling);
-        if (other.is_override()) continue;
-        const Walk walk = set.find(domain, other.entries(), steps);
-        if (!steps.spend(1 + walk.tried * steps_per_pattern)) return false;
-        if (walk.limit == absent) continue;
-        const auto& names = set.limits()[walk.limit].replaces;
-        message.replaced.insert(message.replaced.end(), names.begin(), names.end());
-      }
-      std::sort(message.replaced.begin(), message.replaced.end());
-      message.id = asked.message;
-      message.serial = rules->serial_;
-    }
-    return std::binary_search(message.replaced.begin(), message.replaced.end(),
-                              set.limits()[limit].name);
-  }
-
-  static constexpr uint64_t steps_per_pattern = 8;
-
   const std::shared_ptr<const LimitRules> rules;
-  const bool not_loaded_at_all;
 };
+
+const LimitRules* LimitRules::of(const policy::RuleSet& rules) {
+  const policy::OwnRules* const own = rules.own_rules(&dialect);
+  return own == nullptr ? nullptr : &of(*own);
+}
+
+const LimitRules& LimitRules::of(const policy::OwnRules& own) {
+  return *static_cast<const Tree&>(own).rules;
+}
+
+const FoundRule& LimitRules::plan(size_t rule, std::string_view key, std::string_view actor,
+                                  policy::Planning& planning) const {
+  planning.charge = {&planning.rules[rule], key, actor};
+  return data_[rule];
+}
+
+const FoundRule& LimitRules::plan_fixed(size_t place, policy::Planning& planning) const {
+  return plan(set_.limits().size() + place, {}, {}, planning);
+}
+
+const FoundRule& LimitRules::plan_domain(std::string_view domain,
+                                         policy::Planning& planning) const {
+  if (not_loaded_) return plan_fixed(not_loaded, planning);
+  const bool is_known = domain.empty() ? !set_.domains().empty() : set_.domain(domain) != absent;
+  return plan_fixed(is_known ? known_domain : unknown_domain, planning);
+}
+
+const FoundRule& LimitRules::plan_probe(policy::Planning& planning) const {
+  if (not_loaded_) return plan_fixed(not_loaded, planning);
+  size_t place = 0;
+  while (override_units[place] != probed_unit) ++place;
+  return plan(set_.limits().size() + place, "sluice_health", {}, planning);
+}
+
+const FoundRule& LimitRules::plan_limit(uint32_t domain, Entries entries, const Walk& walk,
+                                        policy::Planning& planning) const {
+  const std::string_view actor = actor_of(set_, entries, walk, planning.texts);
+  if (set_.limits()[walk.limit].unlimited) return plan(walk.limit, {}, actor, planning);
+  return plan(walk.limit, set_.key(domain, entries, walk, planning.texts), actor, planning);
+}
+
+const FoundRule& LimitRules::plan_override(uint32_t domain, Entries entries, base::Duration window,
+                                           policy::Planning& planning) const {
+  size_t place = 0;
+  while (place < other_override && length_of(override_units[place]) != window) ++place;
+  // Windows of several units share a space, so the key must contain the window.
+  std::string ending;
+  if (place == other_override) ending = "_" + std::to_string(window.us / 1'000'000) + "s";
+  return plan(set_.limits().size() + place,
+              set_.key(domain, entries, Walk(), planning.texts, ending), {}, planning);
+}
 
 namespace {
 
@@ -335,23 +297,19 @@ FoundRule::Kind kind_of(size_t place) {
 
 }  // namespace
 
-LimitRules::LimitRules(LimitSet set, bool healthy_not_loaded)
-    : set_(std::move(set)), healthy_not_loaded_(healthy_not_loaded), serial_([] {
+LimitRules::LimitRules(LimitSet set, const RulesOptions& options)
+    : set_(std::move(set)),
+      not_loaded_(options.not_loaded),
+      healthy_not_loaded_(options.healthy_not_loaded),
+      serial_([] {
         static std::atomic<uint64_t> made{0};
         return ++made;
       }()) {}
 
-bool LimitRules::are_loaded(const policy::RuleSet& rules) {
-  for (const policy::RuleSet::DialectRules& list : rules.lists())
-    if (&list.dialect() == &dialect && list.finder() != nullptr)
-      return !static_cast<const Tree*>(list.finder())->not_loaded_at_all;
-  return true;
-}
-
 void LimitRules::add(LimitSet set, const RulesOptions& options, request::Spaces& spaces,
                      policy::RuleSet& rules) {
   SLUICE_CHECK(rules.rules(&dialect).empty());
-  const std::shared_ptr<LimitRules> its(new LimitRules(std::move(set), options.healthy_not_loaded));
+  const std::shared_ptr<LimitRules> its(new LimitRules(std::move(set), options));
   const LimitSet& limits = its->set_;
   const size_t count = limits.limits().size();
   its->data_.resize(count + fixed_rules);
@@ -364,10 +322,9 @@ void LimitRules::add(LimitSet set, const RulesOptions& options, request::Spaces&
                                   : fixed_rule(i - count, options, spaces);
     rule.built_in = i >= count;
     if (i < count) its->spaces_.push_back(rule.space);
-    rule.data = &data;
     rules.add(dialect, std::move(rule));
   }
-  rules.set_finder(dialect, std::make_unique<Tree>(its, options.not_loaded));
+  rules.set_own_rules(dialect, std::make_unique<Tree>(its));
 }
 
 }  // namespace sluice::envoy

@@ -69,6 +69,9 @@ class GrpcSession final : public request::Session {
 
   request::Received receive(std::string_view in, bool end, request::Requests& requests,
                             base::Buffer& out) override;
+  void plan(const request::Request& request, policy::Planning& planning) override {
+    slots_[Call::number_of(request)].call->plan(request, planning);
+  }
   bool reply(const request::Request& request, const request::Verdict& verdict, base::Time now,
              base::Buffer& out) override;
   request::SessionState state() const override;
@@ -168,6 +171,9 @@ class HttpSession final : public request::Session {
 
   request::Received receive(std::string_view in, bool end, request::Requests& requests,
                             base::Buffer& out) override;
+  void plan(const request::Request& request, policy::Planning& planning) override {
+    asked_->call.plan(request, planning);
+  }
   bool reply(const request::Request& request, const request::Verdict& verdict, base::Time now,
              base::Buffer& out) override;
   request::SessionState state() const override {

@@ -156,12 +156,13 @@ void EnvoySettings::check(const config::Config& config, base::Diagnostics& diagn
 }
 
 void EnvoySettings::review(const policy::RuleSet& rules, base::Diagnostics& diagnostics) const {
-  for (const policy::Rule& rule : rules.rules(&dialect)) {
-    const auto& found = static_cast<const FoundRule&>(*rule.data);
-    if (found.limit == absent) continue;
-    const LimitSet& set = found.rules->set();
-    const Limit& limit = set.limits()[found.limit];
-    const std::string& domain = set.nodes()[set.domain_of(found.limit)].composite;
+  const LimitRules* const its = LimitRules::of(rules);
+  if (its == nullptr) return;
+  const LimitSet& set = its->set();
+  for (uint32_t number = 0; number < set.limits().size(); ++number) {
+    const policy::Rule& rule = rules.rules(&dialect)[number];
+    const Limit& limit = set.limits()[number];
+    const std::string& domain = set.nodes()[set.domain_of(number)].composite;
     if (!limit.extended || !limit.counts || !options.settles_all_or_nothing(domain)) continue;
     diagnostics.push_back(
         {.severity = base::Diagnostic::Severity::warning,

@@ -370,9 +370,8 @@ struct World {
   }
   std::string rlconfig() {
     const std::lock_guard lock(mutex);
-    for (const policy::Rule& rule : live->rules(&dialect))
-      return static_cast<const FoundRule&>(*rule.data).rules->set().rlconfig();
-    return "nothing";
+    const LimitRules* const limits = LimitRules::of(*live);
+    return limits == nullptr ? "nothing" : limits->set().rlconfig();
   }
   std::string said() {
     log->flush();
