@@ -526,6 +526,8 @@ void EmbeddedStore::take_from_limits(Entry& entry, request::Marks& marks) {
                              space.carry, base::Time{INT64_MIN}, own.next.data());
   own.cells = count.all;
   own.left_out = count.left_out;
+  if (changes_ != nullptr && !changes_->make_room(stripe_of(charge.hash), 1))
+    return marks.limits(id);
   if (own.cells != entry.cells()) {
     own.place = locked_of(charge).stripe.insert(region_, hash_, charge.hash, space.id, charge.key,
                                                 own.cells);
@@ -533,7 +535,8 @@ void EmbeddedStore::take_from_limits(Entry& entry, request::Marks& marks) {
     if (entry.keeps_fresh()) own.place->set_keeps_fresh();
     move_in(own);
   }
-  write(own);
+  const bool written = write(own);
+  SLUICE_CHECK(written);  // there is room
   marks.limits(charge.limits_id);
 }
 
