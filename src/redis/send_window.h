@@ -60,7 +60,6 @@ class SendWindow {
     int64_t at_us;
   };
 
-  int64_t aim_us() const { return deadline_us_ * 5 / 8; }
   int64_t most_us() const { return deadline_us_ * 7 / 8; }
   void estimate(bool queued, int64_t from_us, uint64_t count, int64_t at_us);
   void adjust(int64_t at_us);
@@ -85,7 +84,8 @@ class SendWindow {
   uint64_t from_ = 0, until_ = 0;
   int64_t longest_us_ = 0;
   bool reached_ = false;
-  int64_t used_us_ = 0;  // when it was last reached or too large
+  int64_t used_us_ = 0;           // when it was last reached or too large
+  int64_t careful_until_us_ = 0;  // as an answer was late
 };
 
 }  // namespace sluice::redis
