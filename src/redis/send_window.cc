@@ -71,7 +71,11 @@ void SendWindow::adjust(int64_t at_us) {
                                longest_us);
   };
   if (reached_) {
-    const size_t next = std::clamp<size_t>(sized_for(aim_us), 1, 2 * window_);
+    // It grows by a part of what is lacking: as answers come in batches, delays are short by
+    // chance.
+    const size_t sized = std::max<size_t>(sized_for(aim_us), 1);
+    const size_t next =
+        sized <= window_ ? sized : window_ + std::min((sized - window_ + 3) / 4, window_);
     set(next + (next >= small ? 1 : 0), at_us);
   } else if (longest_us_ > most_us()) {
     set(std::max<size_t>(sized_for(aim_us), 1), at_us);
