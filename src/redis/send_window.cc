@@ -62,6 +62,8 @@ void SendWindow::estimate(bool queued, int64_t from_us, uint64_t count, int64_t 
 }
 
 void SendWindow::adjust(int64_t at_us) {
+  if (longest_us_ >= deadline_us_) careful_until_us_ = at_us + kept_deadlines * deadline_us_;
+  const int64_t aim_us = deadline_us_ * (at_us < careful_until_us_ ? 3 : 5) / 8;
   // The window whose longest delay is that one, if the delay is proportional to it.
   const auto sized_for = [this](int64_t delay_us) {
     const int64_t longest_us = std::max<int64_t>(longest_us_, 1);
@@ -69,10 +71,14 @@ void SendWindow::adjust(int64_t at_us) {
                                longest_us);
   };
   if (reached_) {
-    const size_t next = std::clamp<size_t>(sized_for(aim_us()), 1, 2 * window_);
+    // It grows by a part of what is lacking: as answers come in batches, delays are short by
+    // chance.
+    const size_t sized = std::max<size_t>(sized_for(aim_us), 1);
+    const size_t next =
+        sized <= window_ ? sized : window_ + std::min((sized - window_ + 3) / 4, window_);
     set(next + (next >= small ? 1 : 0), at_us);
   } else if (longest_us_ > most_us()) {
-    set(std::max<size_t>(sized_for(aim_us()), 1), at_us);
+    set(std::max<size_t>(sized_for(aim_us), 1), at_us);
   } else if (at_us - used_us_ >= kept_deadlines * deadline_us_) {
     window_ = none;
   } else {

@@ -19,11 +19,12 @@ namespace sluice::redis {
 // rate of Redis, and the window is what it answers in seven eighths of the deadline.
 //
 // From then on the window is measured by the longest delay of the commands that are sent under it,
-// and, once it is reached, of those behind. A window that was reached becomes what Redis answers in
-// five eighths of the deadline, but at most twice as large, and one more: so a connection with a
-// small window catches up with others to the same Redis. One that was not reached becomes as small
-// as that if the delay is past seven eighths. If it is neither for 20 deadlines, there is no window
-// again.
+// and, once it is reached, of those behind. A window that was reached shrinks to what Redis answers
+// in five eighths of the deadline, or grows by a quarter of the way there, at most to twice its
+// size; and by one more, so that a connection with a small window catches up with others to the
+// same Redis. One that was not reached shrinks so if the delay is past seven eighths. For 20
+// deadlines after a late answer, three eighths stand in place of five. If it is neither reached nor
+// too large for 20 deadlines, there is no window again.
 //
 // All times are of one clock, which does not go back. Belongs to a worker's thread.
 class SendWindow {
@@ -60,7 +61,6 @@ class SendWindow {
     int64_t at_us;
   };
 
-  int64_t aim_us() const { return deadline_us_ * 5 / 8; }
   int64_t most_us() const { return deadline_us_ * 7 / 8; }
   void estimate(bool queued, int64_t from_us, uint64_t count, int64_t at_us);
   void adjust(int64_t at_us);
@@ -85,7 +85,8 @@ class SendWindow {
   uint64_t from_ = 0, until_ = 0;
   int64_t longest_us_ = 0;
   bool reached_ = false;
-  int64_t used_us_ = 0;  // when it was last reached or too large
+  int64_t used_us_ = 0;           // when it was last reached or too large
+  int64_t careful_until_us_ = 0;  // after a late answer
 };
 
 }  // namespace sluice::redis
