@@ -1,8 +1,11 @@
 #include "base/signals.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
-#include <csignal>
+#include <atomic>
+#include <cstddef>
+#include <cstring>
 #include <initializer_list>
 
 namespace sluice::base {
@@ -24,7 +27,29 @@ void ignore(int number) {
   ::sigaction(number, &action, nullptr);
 }
 
+constexpr std::array stops = {SIGTERM, SIGINT, SIGQUIT};
+
+std::atomic<const char*> last_line{nullptr};
+
+void end_at_once(int) {
+  const char* const line = last_line.load();
+  // A standard error that takes nothing is no reason to go on.
+  if (::write(STDERR_FILENO, line, std::strlen(line)) < 0) ::_exit(0);
+  ::_exit(0);
+}
+
 }  // namespace
+
+EndsAtOnce::EndsAtOnce(const char* line) {
+  last_line.store(line);
+  struct sigaction action {};
+  action.sa_handler = end_at_once;
+  for (size_t i = 0; i < stops.size(); ++i) ::sigaction(stops[i], &action, &before_[i]);
+}
+
+EndsAtOnce::~EndsAtOnce() {
+  for (size_t i = 0; i < stops.size(); ++i) ::sigaction(stops[i], &before_[i], nullptr);
+}
 
 void hold_signals() {
   const sigset_t set = held();

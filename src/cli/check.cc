@@ -29,7 +29,7 @@ constexpr const char* footer_of_check =
     "are new, or of another algorithm, or mostly of another window. All others go on,\n"
     "with what was used.\n"
     "\n"
-    "Environment: SLUICE_REDIS, SLUICE_REDIS_CLUSTER, as a server's.\n";
+    "A sluice.yaml is checked with the variables that `sluice serve` reads.\n";
 
 }  // namespace
 
@@ -66,13 +66,12 @@ int check(const Words& words, config::CommandIo& io) {
     base::Diagnostics diagnostics;
     Unmatched unmatched;
     std::vector<std::string> across, notes;
-    const auto rules = inspect(
-        path, kind, flags, spaces, diagnostics, &unmatched, &across,
-        [&](config::Config& config, base::Diagnostics& to) {
-          config::apply_environment(io, config, to, {"SLUICE_REDIS", "SLUICE_REDIS_CLUSTER"});
-          config::apply_flags(server, config, to);
-          notes = config.notes();
-        });
+    const auto rules = inspect(path, kind, flags, spaces, diagnostics, &unmatched, &across,
+                               [&](config::Config& config, base::Diagnostics& to) {
+                                 config::apply_environment(io, config, to);
+                                 config::apply_flags(server, config, to);
+                                 notes = config.notes();
+                               });
     const size_t count = rules ? rules->written() : 0;
     const bool sound = rules != nullptr && (!strict || diagnostics.empty());
     all_sound = all_sound && sound;

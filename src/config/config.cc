@@ -36,6 +36,13 @@ void listen_by_flags(const Flags& flags, Config& config, base::Diagnostics& diag
   }
 }
 
+// The name by which the operator of this program knows the variable.
+std::string variable_of(const Config& config, std::string_view own) {
+  for (const SameVariable& one : config.same_variables)
+    if (one.own == own) return one.original;
+  return std::string(own);
+}
+
 }  // namespace
 
 Durability StoreSettings::effective_durability() const {
@@ -124,12 +131,10 @@ PolicyList Config::policy_files() const {
   return files;
 }
 
-void apply_environment(const CommandIo& io, Config& config, base::Diagnostics& diagnostics,
-                       std::initializer_list<std::string_view> only) {
+void apply_environment(const CommandIo& io, Config& config, base::Diagnostics& diagnostics) {
   each_outside(table_of(config), [&](const Entry& entry) {
     const std::string name(entry.about.variable);
     if (name.empty()) return;
-    if (only.size() > 0 && std::find(only.begin(), only.end(), name) == only.end()) return;
     const auto text = io.environment(name.c_str());
     if (text && !text->empty()) set_entry(entry, *text, name, diagnostics);
   });
@@ -159,7 +164,7 @@ void check_store(const Config& config, base::Diagnostics& diagnostics) {
     place.severity = base::Diagnostic::Severity::warning;
     place.subject = origin;
     complain(place, "says how a Redis is reached, and no Redis is named, so it has no effect",
-             "name it: --redis HOST:PORT or SLUICE_REDIS", diagnostics);
+             "name it: --redis HOST:PORT or " + variable_of(config, "SLUICE_REDIS"), diagnostics);
   }
   const bool keeps = store.durability.value == Durability::interval ||
                      store.durability.value == Durability::always;
@@ -167,7 +172,10 @@ void check_store(const Config& config, base::Diagnostics& diagnostics) {
   base::Diagnostic place;
   place.subject = store.durability.origin;
   complain(place, "durability is set, and there is no folder for the counters",
-           "name one: `store: { path: DIR }`, or --data DIR", diagnostics);
+           config.same_variables.empty()
+               ? "name one: `store: { path: DIR }`, or --data DIR"
+               : "name one: --data DIR or " + variable_of(config, "SLUICE_DATA"),
+           diagnostics);
 }
 
 void apply_flags(const Flags& flags, Config& config, base::Diagnostics& diagnostics) {

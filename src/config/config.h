@@ -7,7 +7,6 @@
 
 #include <array>
 #include <cstdint>
-#include <initializer_list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -109,6 +108,12 @@ struct Operations {
   bool admin_off = false;                 // no admin port, and no admin socket either
 };
 
+// A variable that a drop-in's original reads, and the one of the table that sets the same.
+// Literals.
+struct SameVariable {
+  const char *original, *own;
+};
+
 struct Config {
   std::vector<Setting<Listener>> listen;  // each on a port of its own
   Setting<unsigned> workers{0};           // 0: one for each processor that the process may use
@@ -126,6 +131,8 @@ struct Config {
   Setting<NativeRules> rules;
   std::string file;          // the sluice.yaml that was read; empty: none
   uint64_t file_digest = 0;  // of the text of `file`
+  // Those of the drop-in that serves it, which remedies name; none: it is no drop-in.
+  std::span<const SameVariable> same_variables{};
 
   Config();
   // Makes the built-in example listen on loopback only.
@@ -173,14 +180,13 @@ Table table_of(Config& config);
 void read_config(std::string_view text, const std::string& file, Config& config,
                  base::Diagnostics& diagnostics);
 
-// Sets what variables name. One that is set but empty counts as not set. `only`: these variables
-// alone; none: all.
-void apply_environment(const CommandIo& io, Config& config, base::Diagnostics& diagnostics,
-                       std::initializer_list<std::string_view> only = {});
+// Sets what variables name. One that is set but empty counts as not set.
+void apply_environment(const CommandIo& io, Config& config, base::Diagnostics& diagnostics);
 
 void apply_flags(const Flags& flags, Config& config, base::Diagnostics& diagnostics);
 
-// Sets what the variable `as` sets, from another program's variable `name`, as that of a drop-in.
+// Sets what the variable `as` sets, from another program's variable `name`, as that of a drop-in
+// (Config::same_variables).
 void apply_variable(std::string_view as, std::string_view text, const std::string& name,
                     Config& config, base::Diagnostics& diagnostics);
 

@@ -113,14 +113,16 @@ bool set_up_admin(const Config& config, admin::AdminOptions& options, CommandIo&
     if (!is_admin(listener) || is_loopback(listener.value.address.host)) continue;
     options.is_reached_by_others = true;
     if (!options.token.empty() || has_admin) continue;
-    complain(
-        place_of("admin"),
-        listener.origin + " has it listen on " +
-            format_address(listener.value.address.host, listener.value.address.port) +
-            ", where others reach it, and there is no token",
-        "set admin.token_file or SLUICE_ADMIN_TOKEN, give a user the right `admin`, or listen on "
-        "127.0.0.1",
-        diagnostics);
+    complain(place_of("admin"),
+             listener.origin + " has it listen on " +
+                 format_address(listener.value.address.host, listener.value.address.port) +
+                 ", where others reach it, and there is no token",
+             config.same_variables.empty()
+                 ? "set admin.token_file or SLUICE_ADMIN_TOKEN, give a user the right `admin`, or "
+                   "listen "
+                   "on 127.0.0.1"
+                 : "set SLUICE_ADMIN_TOKEN_FILE or SLUICE_ADMIN_TOKEN, or listen on 127.0.0.1",
+             diagnostics);
   }
   tell(diagnostics, io);
   options.settings = print_config(config);

@@ -341,8 +341,11 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
       log.logger(config.store.redis ? log::LogModule::redis : log::LogModule::store);
   server::Options options = config.options();
   options.inherited = std::make_shared<net::InheritedSockets>(*std::move(inherited));
+  std::optional<base::EndsAtOnce> ends(
+      std::in_place, "sluice: stopped by a signal before the store was open; nothing was served\n");
   const OpenedStore opened =
       open_store(config.store, options.cleanup_interval, spaces, clock, store_log);
+  ends.reset();
   say(opened.diagnostics, config, *store_log, io);
   if (!opened.store) {
     io.err << "sluice: " << opened.problem << std::endl;

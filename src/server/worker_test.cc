@@ -386,6 +386,22 @@ TEST(Worker, AnswersAWaitWhenTheClockIsSetForwardToItsTime) {
   set_forward_us = 0;
 }
 
+// The wait may have its units, so its client learns how it ended before the connection does.
+TEST(Worker, AnswersAWaitBeforeItEndsAConnectionWithAnIncompleteRequest) {
+  World w;
+  const int fd = w.client({.request = base::milliseconds(100)}, protocol::find("limitd").value());
+  w.start();
+  send(fd, frame(take, "first take"));
+  read_reply(fd, "first take");
+  const std::string whole = frame(ping, "never whole");
+  send(fd, frame(wait, "it waits") + whole.substr(0, whole.size() - 3));
+  const std::string all = read_until(fd, "never");
+  EXPECT_NE(all.find("it waits"), all.npos) << all;
+  EXPECT_TRUE(all.ends_with("(end)")) << all;
+  const auto& of = w.stats.at(protocol::find("limitd").value());
+  EXPECT_EQ(of.closed_for[static_cast<size_t>(engine::Closed::request_timeout)].read(), 1u);
+}
+
 // While the server stops, a client that asks again as soon as it has an answer would have a request
 // on its way at every look.
 TEST(Worker, AStopEndsAConnectionBehindTheAnswerToWhatHadArrived) {

@@ -484,19 +484,19 @@ bool EmbeddedStore::is_walking() const {
 
 void EmbeddedStore::mark_stripe(size_t index, request::Marks& marks) {
   const auto step = [&](Stripe& stripe, uint32_t from) {
+    size_t taken = 0;
     const uint32_t end = std::min(from + sweep_chains_per_lock, stripe.chains());
     for (uint32_t chain = from; chain < end; ++chain) stripe.prefetch_chain(region_, chain);
     for (uint32_t chain = from; chain < end; ++chain) {
       stripe.each(region_, chain, [&](Entry& entry) {
         marks.space(entry.space());
-        if (marks.gives_way(entry.limits_id()))
-          to_take_.push_back(&entry);
+        if (marks.gives_way(entry.limits_id()) && taken < taken_per_lock)
+          to_take_[taken++] = &entry;
         else
           marks.limits(entry.limits_id());
       });
     }
-    for (Entry* const entry : to_take_) take_from_limits(*entry, marks);
-    to_take_.clear();
+    for (Entry* const entry : std::span(to_take_).first(taken)) take_from_limits(*entry, marks);
   };
   each_step_of((*table_)[index], step, [] { return true; });
 }

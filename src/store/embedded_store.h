@@ -249,8 +249,11 @@ class EmbeddedStore final : public Store, public Catalog {
   uint64_t round_chains_ = 0, chains_seen_ = 0;  // chains of the last round, and of this one so far
   size_t sweep_stripe_ = 0, changed_stripe_ = 0;
   uint32_t sweep_chain_ = 0;
-  size_t marked_stripes_ = 0;    // the stripes that mark_named has finished
-  std::vector<Entry*> to_take_;  // scratch: entries whose lists give way
+  size_t marked_stripes_ = 0;  // the stripes that mark_named has finished
+  // Scratch: counters of one step whose lists give way. Of more than these the lists stay until the
+  // next round.
+  static constexpr size_t taken_per_lock = 256;
+  std::array<Entry*, taken_per_lock> to_take_{};
 };
 
 // The most states of counters that a journal's log may have, so that the table has places for all

@@ -186,6 +186,21 @@ TEST_F(DataDirectory, AServerWaitsForTheOneThatStillHasIt) {
   EXPECT_EQ(next.wait(), 0);
 }
 
+TEST_F(DataDirectory, AServerThatWaitsEndsAtOnceWhenItIsStopped) {
+  DivvyServer first(options());
+  EXPECT_TRUE(grants(first.client().ask("HIT k=v"), 99));
+  for (const int number : {SIGTERM, SIGINT, SIGQUIT}) {
+    Process next({.arguments = {"divvy", rules_, "--data", data_, "--wait", "300s"},
+                  .environment = {{"PORT", "0"}}});
+    ASSERT_TRUE(next.says("waiting for the store in `" + data_ + "`")) << next.err();
+    next.signal(number);
+    EXPECT_EQ(next.wait(), 0) << number;
+    EXPECT_TRUE(next.says("stopped by a signal before the store was open; nothing was served"))
+        << next.err();
+  }
+  EXPECT_TRUE(grants(first.client().ask("HIT k=v"), 98)) << "which has the store as before";
+}
+
 TEST_F(DataDirectory, AServerThatWaitsGivesUpAfterItsTime) {
   DivvyServer server(options());
   const auto finished = run({.arguments = {"divvy", rules_, "--data", data_, "--wait", "200ms"},

@@ -204,5 +204,43 @@ TEST(HttpHarm, EverNewInlineLimitsCostBoundedMemory) {
   }
 }
 
+// Windows of a century keep each list in use. By its user a client has its share, not by its
+// address.
+TEST(HttpHarm, AUserLosesItsOwnListsOfLimitsPastItsShare) {
+  const Folder folder;
+  const std::string tokens[] = {std::string(43, 'a'), std::string(43, 'b')};
+  std::string users = "users:\n";
+  for (const std::string& token : tokens) {
+    const std::string file = folder.write(token.substr(0, 1), token + "\n");
+    users += "  - { name: " + token.substr(0, 1) + ", token_file: " + file + ", rights: [take] }\n";
+  }
+  const Door door("{}", http_e2e::usual_rules + users);
+  Http1 client(door.port());
+  size_t sent = 0;
+  const auto bring = [&](const std::string& token, size_t lists) {
+    constexpr size_t at_once = 1'000;
+    for (size_t left = lists; left > 0; left -= at_once) {
+      std::vector<Json> all;
+      for (size_t i = 0; i < at_once; ++i, ++sent)
+        all.push_back(about_key("k" + std::to_string(sent),
+                                Json::array({{{"quota", 1 + sent}, {"window", "36500d"}}})));
+      ASSERT_EQ(
+          client
+              .ask(post("/v1/batch", http_e2e::takes(all), {{"Authorization", "Bearer " + token}}))
+              .status,
+          200);
+    }
+  };
+  const auto given_way = [&] {
+    return sample(door.admin(), "sluice_brought_limits_given_way_total");
+  };
+  bring(tokens[0], 20'000);
+  bring(tokens[1], 20'000);
+  EXPECT_EQ(given_way(), "0");
+  bring(tokens[0], 11'000);
+  EXPECT_EQ(given_way(), "1000");
+  EXPECT_EQ(sample(door.admin(), "sluice_brought_limits_refused_total"), "0");
+}
+
 }  // namespace
 }  // namespace sluice::tests

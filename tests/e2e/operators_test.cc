@@ -420,5 +420,78 @@ TEST_F(Socket, IsTurnedOffAndPlacedByAdmin) {
   EXPECT_FALSE(std::filesystem::exists(socket_of(*nowhere)));
 }
 
+// ---- Drop-ins ----
+
+// What a drop-in says that cannot start, as there is no folder for what SLUICE_DURABILITY wants.
+std::string told(std::vector<std::string> words, std::map<std::string, std::string> variables) {
+  variables.insert({{"SLUICE_DURABILITY", "always"}, {"PORT", "0"}});
+  const Finished finished =
+      run({.arguments = std::move(words), .environment = std::move(variables)});
+  EXPECT_EQ(finished.status, 1) << finished.out;
+  return finished.err;
+}
+
+TEST(DropIns, RemediesNameTheVariablesOfTheOriginal) {
+  const Folder folder;
+  std::filesystem::create_directory(folder.path() + "/limits");
+  folder.write("limits/a.yaml", "domain: a\ndescriptors: [{ key: k, unlimited: true }]\n");
+  const std::string rules =
+                        folder.write("rules.ini", "[default]\ncreditLimit = 1\nresetSeconds = 9\n"),
+                    limitd = folder.write("limitd.yaml",
+                                          "db: { inMemory: true }\nbuckets: { a: { size: 1 } }\n");
+  struct Case {
+    std::vector<std::string> words;
+    std::map<std::string, std::string> variables;
+    std::string line;
+  };
+  const std::string
+      none = ": says how a Redis is reached, and no Redis is named, so it has no effect; ",
+      folderless =
+          "SLUICE_DURABILITY: durability is set, and there is no folder for the counters; ";
+  const Case cases[] = {
+      {{"divvy", rules}, {}, folderless + "name one: --data DIR or SLUICE_DATA"},
+      {{"divvy", rules},
+       {{"REDIS_TLS", "true"}},
+       "REDIS_TLS" + none + "name it: --redis HOST:PORT or REDIS_HOST"},
+      {{"divvy", rules},
+       {{"REDIS_PASSWORD", "x"}},
+       "REDIS_PASSWORD" + none + "name it: --redis HOST:PORT or REDIS_HOST"},
+      {{"divvy", rules},
+       {{"REDIS_TLS", "maybe"}},
+       "REDIS_TLS: `maybe` is neither true nor false; write `true`"},
+      {{"limitd", "--config-file", limitd}, {}, folderless + "name one: --data DIR or DB"},
+      {{"envoy", folder.path() + "/limits"},
+       {{"SLUICE_REDIS_TLS", "true"}},
+       "SLUICE_REDIS_TLS" + none + "name it: --redis HOST:PORT or REDIS_URL"},
+  };
+  for (const auto& [words, variables, line] : cases) {
+    const std::string text = told(words, variables);
+    EXPECT_NE(text.find(line), text.npos) << text;
+    EXPECT_EQ(text.find("store:"), text.npos) << "a drop-in has no sluice.yaml: " << text;
+  }
+}
+
+TEST(Check, ReadsTheVariablesThatItRecommends) {
+  const Folder folder;
+  const std::string always = folder.write(
+                        "always.yaml", "store: { durability: always }\nrules: [{ deny: true }]\n"),
+                    plain = folder.write("plain.yaml", "rules: [{ deny: true }]\n");
+  const Finished refused = run({.arguments = {"check", always}});
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_NE(refused.err.find("there is no folder for the counters"), std::string::npos)
+      << refused.err;
+  const Finished sound = run(
+      {.arguments = {"check", always}, .environment = {{"SLUICE_DATA", folder.path() + "/data"}}});
+  EXPECT_EQ(sound.status, 0) << sound.err;
+  const Finished warned =
+      run({.arguments = {"check", plain}, .environment = {{"SLUICE_REDIS_TLS", "true"}}});
+  EXPECT_NE(warned.err.find("name it: --redis HOST:PORT or SLUICE_REDIS"), std::string::npos)
+      << warned.err;
+  const Finished named =
+      run({.arguments = {"check", plain},
+           .environment = {{"SLUICE_REDIS_TLS", "true"}, {"SLUICE_REDIS", "localhost:6379"}}});
+  EXPECT_EQ(named.err, "");
+}
+
 }  // namespace
 }  // namespace sluice::tests::operators_test

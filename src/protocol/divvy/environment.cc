@@ -1,6 +1,8 @@
 #include "protocol/divvy/environment.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -67,6 +69,16 @@ void apply_redis(config::Variables& variables, config::Config& config) {
   config.store.redis = std::move(redis);
 }
 
+// The first ones are read by apply_redis.
+constexpr config::SameVariable same_variables[] = {
+    {"REDIS_HOST", "SLUICE_REDIS"},
+    {"REDIS_CLUSTER", "SLUICE_REDIS_CLUSTER"},
+    {"REDIS_USERNAME", "SLUICE_REDIS_USERNAME"},
+    {"REDIS_PASSWORD", "SLUICE_REDIS_PASSWORD"},
+    {"REDIS_PASSWORD_FILE", "SLUICE_REDIS_PASSWORD_FILE"},
+    {"REDIS_TLS", "SLUICE_REDIS_TLS"}};
+constexpr size_t is_read_here = 2;
+
 void apply_statsd(config::Variables& variables, DivvySettings& settings) {
   const auto host = variables.text("STATSD_HOST"), port = variables.text("STATSD_PORT");
   if (host && port) {
@@ -120,10 +132,8 @@ void apply_divvy_environment(const config::CommandIo& io, config::Config& config
   if (const auto names = variables.set("DEBUG"); names && wants_debug(*names))
     config.log.level = {spdlog::level::debug, "DEBUG"};
   apply_redis(variables, config);
-  for (const auto& [name, as] : {std::pair("REDIS_USERNAME", "SLUICE_REDIS_USERNAME"),
-                                 {"REDIS_PASSWORD", "SLUICE_REDIS_PASSWORD"},
-                                 {"REDIS_PASSWORD_FILE", "SLUICE_REDIS_PASSWORD_FILE"},
-                                 {"REDIS_TLS", "SLUICE_REDIS_TLS"}})
+  config.same_variables = same_variables;
+  for (const auto& [name, as] : std::span(same_variables).subspan(is_read_here))
     if (const auto text = variables.text(name))
       config::apply_variable(as, *text, name, config, diagnostics);
   auto& settings = static_cast<DivvySettings&>(config.settings_of(number_of(description)));

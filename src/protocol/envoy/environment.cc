@@ -188,6 +188,11 @@ void apply_service(Variables& variables, EnvoyOptions& options) {
   options.connection_grace = age("GRPC_MAX_CONNECTION_AGE_GRACE", base::seconds(3'600));
 }
 
+constexpr config::SameVariable same_variables[] = {{"REDIS_URL", "SLUICE_REDIS"},
+                                                   {"REDIS_TLS", "SLUICE_REDIS_TLS"},
+                                                   {"LOG_LEVEL", "SLUICE_LOG_LEVEL"},
+                                                   {"LOG_FORMAT", "SLUICE_LOG_FORMAT"}};
+
 std::string in_lower_case(std::string text) {
   for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return text;
@@ -531,6 +536,7 @@ void apply_service_environment(const config::CommandIo& io, config::Config& conf
                                base::Diagnostics& diagnostics) {
   Variables variables(io, diagnostics);
   variables.check();
+  config.same_variables = same_variables;
   apply_addresses(variables, config);
   apply_tls(variables, config.listen[0].value);
   auto& settings =

@@ -92,6 +92,9 @@ void warn_overridden(const char* flag, const std::string& value,
 }
 
 // The environment overrides the file, as in limitd; flags override both.
+constexpr config::SameVariable same_variables[] = {{"DB", "SLUICE_DATA"},
+                                                   {"LOG_LEVEL", "SLUICE_LOG_LEVEL"}};
+
 void apply_settings(const LimitdFlags& flags, const LimitdConfig& said, config::Config& config,
                     base::Diagnostics& diagnostics) {
   auto& listener = config.listen.front();
@@ -203,6 +206,7 @@ int serve(const protocol::Words& words, config::CommandIo& io) {
     config::Config config;
     to.insert(to.end(), diagnostics.begin(), diagnostics.end());
     config.listen = {{{number_of(description), {"::", description.port}}}};
+    config.same_variables = same_variables;
     config.policy.push_back(
         {number_of(description),
          base::Cloned<protocol::PolicyFiles>(std::make_unique<LimitdFiles>(
