@@ -47,7 +47,7 @@ NAMES: dict[str, str] = {
     "cstdio":
     "puts fputs fputc fwrite fseek feof vsnprintf printf fprintf snprintf sscanf perror fread fopen "
     "fflush ferror fclose remove",
-    "cstdlib": "strtoull strtoll strtol abort getenv atoi atoll strtoul strtod strtold exit free malloc labs _Exit",
+    "cstdlib": "strtoull strtoll strtol abort getenv atoi atoll strtoul strtod strtold exit free malloc aligned_alloc labs _Exit",
     "cstring":
     "strcmp strncmp strchr strstr strrchr memcpy memset memcmp memchr memmove strlen strncpy "
     "strerror",
@@ -79,7 +79,7 @@ NAMES: dict[str, str] = {
     "mutex":
     "defer_lock adopt_lock recursive_mutex mutex lock_guard scoped_lock once_flag call_once "
     "try_to_lock",
-    "new": "bad_alloc",
+    "new": "align_val_t bad_alloc",
     "numeric": "gcd midpoint reduce partial_sum iota accumulate",
     "optional": "optional nullopt nullopt_t",
     "queue": "queue priority_queue",

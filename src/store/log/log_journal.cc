@@ -62,10 +62,13 @@ LogJournal::~LogJournal() {
   called_.notify_all();
   if (thread_.joinable()) thread_.join();
   std::unique_lock lock(mutex_);
-  if (begun_ && !broken_) {
-    std::vector<WrittenBlock> last(1, WrittenBlock(BlockType::end));
-    // Without it the next start looks where the log ends.
-    static_cast<void>(append(last));
+  try {
+    if (begun_ && !broken_) {
+      std::vector<WrittenBlock> last(1, WrittenBlock(BlockType::end));
+      // Without it the next start looks where the log ends.
+      static_cast<void>(append(last));
+    }
+  } catch (const std::bad_alloc&) {  // as without it
   }
   // What failed is not to be found, nor is room that was not used.
   if (fd_ >= 0) files_.cut(fd_, bytes_);
@@ -446,16 +449,17 @@ void LogJournal::work() {
       try {
         return write_snapshot(gently);
       } catch (const std::bad_alloc&) {
-        return give_up(base::Problem{"memory for it ran out"});
+        return give_up(base::Problem{"out of memory"});  // so short that it takes none
       }
     }();
     lock.lock();
     if (stops_) return;
-    why_no_snapshot_ = written ? "" : written.problem().text;
     if (written) {
+      why_no_snapshot_.clear();
       rest = after_failure;
       continue;
     }
+    why_no_snapshot_ = std::move(written).problem().text;
     ++failures_count_;
     not_before = std::chrono::steady_clock::now() + rest;
     // Each try begins a log.
@@ -470,14 +474,22 @@ void LogJournal::sync_sealed(std::unique_lock<std::mutex>& lock) {
     const Sealed sealed = sealed_.front();
     sealed_.erase(sealed_.begin());
     lock.unlock();
-    const bool synced = files_.sync(sealed.fd) && files_.sync_folder(store_of(options_.path));
+    bool synced = files_.sync(sealed.fd);
+    try {
+      synced = synced && files_.sync_folder(store_of(options_.path));
+    } catch (const std::bad_alloc&) {
+      synced = false;
+    }
     files_.close(sealed.fd);
     lock.lock();
     if (!synced) unsure_log_ = log_;
     // What comes behind a log that may not be on the medium is not known to be there either.
     if (current_.log <= unsure_log_) continue;
     synced_ = std::max(synced_, sealed.end);
-    write_synced(sealed.number);
+    try {
+      write_synced(sealed.number);
+    } catch (const std::bad_alloc&) {  // it is known later
+    }
   }
 }
 
