@@ -193,7 +193,8 @@ TEST(Admin, RequiresATokenOnAnAddressThatOthersCanReach) {
       {.arguments = {"divvy", folder.write("rules.ini", hundred_policy), "--admin", "0.0.0.0:0"},
        .environment = {{"PORT", "0"}}});
   EXPECT_EQ(finished.status, 1);
-  EXPECT_NE(finished.err.find("and there is no token; set SLUICE_ADMIN_TOKEN_FILE"), std::string::npos)
+  EXPECT_NE(finished.err.find("and there is no token; set SLUICE_ADMIN_TOKEN_FILE"),
+            std::string::npos)
       << finished.err;
 }
 
