@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sluice/durable.h>
 #include <sluice/limiter.h>
+#include <sluice/sluice.h>
 
 #include <algorithm>
 #include <array>
@@ -418,6 +419,29 @@ TEST(OneAllocation, InADirectoryLosesNothing) {
     std::filesystem::remove_all(where.directory);
   }
   EXPECT_GT(failing, 60);
+}
+
+TEST(OneAllocation, InCOverridesAreVisitedAllOrNone) {
+  const std::string text = rules(quota);
+  sluice_limiter* const its =
+      sluice_create_from_text(text.data(), text.size(), nullptr, nullptr, nullptr);
+  ASSERT_NE(its, nullptr);
+  const sluice_limit limit{9, 3'600'000'000, 0, SLUICE_FIXED_WINDOW, 0};
+  for (const char* const actor : {"a text that no string has room for within itself", "b"})
+    ASSERT_EQ(sluice_set_override(its, "r", &actor, 1, &limit, 1, 10, 1, nullptr), SLUICE_OK);
+  const auto count = [](void* visited, const char*, const char* const*, const size_t*, size_t,
+                        const sluice_limit*, size_t, int64_t) { ++*static_cast<size_t*>(visited); };
+  int failures = 0;
+  for (bool has_failed = true; has_failed; ++failures) {
+    size_t visited = 0;
+    until_failure = failures;
+    const size_t told = sluice_overrides(its, 1, count, &visited);
+    has_failed = std::exchange(until_failure, none_fails) == none_fails;
+    EXPECT_EQ(told, has_failed ? SIZE_MAX : 2);
+    EXPECT_EQ(visited, has_failed ? 0u : 2u);
+  }
+  EXPECT_GT(failures, 4);
+  sluice_destroy(its);
 }
 
 }  // namespace sluice::one_allocation_test
