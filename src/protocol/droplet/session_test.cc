@@ -435,7 +435,7 @@ TEST(DropletSession, RefusesWith503BeforeTheHandshakeAndWith1013After) {
   DropletSession other;
   other.receive(handshake, false, requests, out);
   out.clear();
-  other.refuse(std::string(122, 'x') + "\xC3\xA9" + "more", out);
+  other.end(request::Ending::refused, std::string(122, 'x') + "\xC3\xA9" + "more", out);
   EXPECT_EQ(out.view(), sent_close(1013, std::string(122, 'x')));
 }
 

@@ -240,7 +240,7 @@ class World {
     settle();
   }
 
-  request::Peer peer(const std::string& address, const std::string& certificate) {
+  request::Peer peer(const std::string& address, const std::string& certificate = {}) {
     return {.server = &log,
             .listener = &listener,
             .options = options_.get(),
