@@ -147,8 +147,7 @@ descriptors:
   request::Spaces spaces;
   policy::RuleSet rules;
   envoy::LimitRules::add(*std::move(set), {}, spaces, rules);
-  const auto data = rules.rules(&envoy::dialect).front().data;
-  const envoy::LimitRules& limits = *static_cast<const envoy::FoundRule*>(data)->rules;
+  const envoy::LimitRules& limits = *envoy::LimitRules::of(rules);
 
   envoy::LimitMetrics metrics({.paths_max = 3});
   envoy::WorkerMetrics& worker = metrics.add_worker();
