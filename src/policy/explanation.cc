@@ -1,7 +1,6 @@
 #include "policy/explanation.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "policy/actor_name.h"
@@ -93,15 +92,7 @@ size_t explain_each(const RuleSet& rules, const Dialect* dialect, const Asked& a
   Plan plan;
   const auto others = rules.rules(dialect);
   const OwnRules* const own = rules.own_rules(dialect);
-  std::optional<Planning> planning;
-  Asked with_own = asked;
-  if (own != nullptr) {
-    with_own.planning =
-        &planning.emplace(Planning{.rules = others, .own = *own, .texts = plan.texts()});
-    if (const auto found = own->find(asked.descriptor, planning->steps, planning->texts))
-      planning->charge = {&others[found->rule], found->key, found->actor};
-  }
-  rules.match(dialect, with_own, plan);
+  rules.match(dialect, asked, plan);
   Explainer explainer(asked, plan, visit);
   const size_t unreached = explainer.each(rules.native_rules(), true);
   if (own == nullptr) return unreached + explainer.each(others, false);

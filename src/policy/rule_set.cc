@@ -630,7 +630,7 @@ inline void RuleSet::find_rules(const Dialect* dialect, const Asked& asked, Plan
   const bool goes_on =
       asked.scope == request::RuleScope::dialect || lists_.front().candidates(descriptor, visit);
   descriptor = asked.descriptor;
-  if (asked.planning != nullptr) [[unlikely]] {
+  if (asked.planning != nullptr && asked.scope != request::RuleScope::native) [[unlikely]] {
     if (part.error.empty() && steps.over()) {
       part.error = too_many_steps;
     } else if (const auto& [rule, key, actor] = asked.planning->charge;
@@ -650,8 +650,21 @@ inline void RuleSet::find_rules(const Dialect* dialect, const Asked& asked, Plan
     too_costly_->fetch_add(1, std::memory_order_relaxed);
 }
 
+[[gnu::noinline, gnu::cold]] void RuleSet::match_for_people(const DialectRules& list,
+                                                           const Asked& asked, Plan& plan) const {
+  Planning planning{.rules = list.rules(), .own = *list.own(), .texts = plan.texts()};
+  if (const auto found = planning.own.find(asked.descriptor, planning.steps, planning.texts))
+    planning.charge = {&planning.rules[found->rule], found->key, found->actor};
+  Asked planned = asked;
+  planned.planning = &planning;
+  match(&list.dialect(), planned, plan);
+}
+
 // Each decision goes through it, so its calls are inlined, although match_together has them too.
 [[gnu::flatten]] void RuleSet::match(const Dialect* dialect, const Asked& asked, Plan& plan) const {
+  if (has_own_ && asked.planning == nullptr) [[unlikely]]
+    if (const DialectRules* const list = planned(dialect))
+      return match_for_people(*list, asked, plan);
   plan.skip();
   if (asked.verb == request::Verb::noop) return;
   plan.enforced_.clear();

@@ -191,7 +191,9 @@ TEST(SlotsUndo, IsSentToANodeWithAnOverdueAnswer) {
   for (const bool comes_back : {true, false}) {
     SCOPED_TRACE(comes_back);
     tests::ScriptedCluster cluster(2);
-    ScriptedWorld world(cluster);
+    Options options = options_of(cluster);
+    options.deadline = base::seconds(3);  // a node is silent once no answer has come for so long
+    ScriptedWorld world(cluster, options);
     world.decide(world.second_slot, false, {Fate::held, ""});
     Between between(world, world.both(3));
     ASSERT_TRUE(world.await_held());
@@ -206,7 +208,8 @@ TEST(SlotsUndo, IsSentToANodeWithAnOverdueAnswer) {
     world.turn();
     world.told.reset();
     EXPECT_EQ(between.ends().error, Error::deadline);
-    EXPECT_EQ(world.metric("sluice_redis_connections{state=\"silent\"}"), 2);
+    EXPECT_TRUE(world.await(
+        [&] { return world.metric("sluice_redis_connections{state=\"silent\"}") == 2; }));
     EXPECT_EQ(world.left_taken(), 3);  // of the second slot, whose answer is late
     if (!comes_back) cluster.set_open(0, false);
     cluster.release();
