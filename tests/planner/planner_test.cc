@@ -71,8 +71,8 @@ TEST_F(PlannerToy, ItsRulesDecideTogetherWithNativeOnes) {
   EXPECT_EQ(client_->ask("take other a"), "yes 0");  // by the native rule alone
   EXPECT_EQ(client_->ask("take large b"), "no 0");
   const HttpAnswer said = http(admin_, "GET", "/v1/counters?prefix=planner:", "");
-  EXPECT_NE(said.body.find("planner:small:a"), std::string::npos) << said.body;
-  EXPECT_EQ(said.body.find("planner:large:b"), std::string::npos) << said.body;
+  EXPECT_NE(said.body.find("planner:small:@a"), std::string::npos) << said.body;
+  EXPECT_EQ(said.body.find("planner:large:@b"), std::string::npos) << said.body;
   EXPECT_EQ(sample(admin_,
                    "sluice_decisions_total{protocol=\"planner\",rule=\"small\",outcome="
                    "\"denied\"}"),

@@ -32,10 +32,18 @@ std::optional<uint32_t> rule_of(std::string_view tier) {
   return std::nullopt;
 }
 
+// A counter's key is `@WHO`.
+std::string_view key_text(std::string_view who, base::Arena& texts) {
+  char* const key = texts.allocate(who.size() + 1);
+  key[0] = '@';
+  who.copy(key + 1, who.size());
+  return {key, who.size() + 1};
+}
+
 class Tiers final : public policy::OwnRules {
  public:
   std::optional<Found> find(std::span<const request::Entry> entries, policy::MatchSteps&,
-                            base::Arena&) const override {
+                            base::Arena& keys) const override {
     Line line;
     for (const auto& [key, value] : entries) {
       if (key == "tier") line.tier = value;
@@ -43,24 +51,26 @@ class Tiers final : public policy::OwnRules {
     }
     const auto rule = rule_of(line.tier);
     if (!rule) return std::nullopt;
-    return Found{*rule, line.who, line.who};
+    return Found{*rule, key_text(line.who, keys), line.who};
   }
   std::string why_none(std::span<const request::Entry>) const override {
     return "There are the tiers small and large.";
   }
   std::optional<Found> owner(const request::Space& space, std::string_view key,
-                             base::Arena&) const override {
-    for (uint32_t i = 0; i < std::size(tiers); ++i)
-      if (space.prefix == prefix_of(tiers[i])) return Found{i, key, key};
+                             base::Arena& keys) const override {
+    const auto actor = actor_in(0, key, keys);
+    for (uint32_t i = 0; actor && i < std::size(tiers); ++i)
+      if (space.prefix == prefix_of(tiers[i])) return Found{i, key, *actor};
     return std::nullopt;
   }
   std::optional<std::string_view> actor_in(uint32_t, std::string_view key,
                                            base::Arena&) const override {
-    return key;
+    if (!key.starts_with('@')) return std::nullopt;
+    return key.substr(1);
   }
   std::optional<std::string_view> key_of(uint32_t, std::string_view actor,
-                                         base::Arena&) const override {
-    return actor;
+                                         base::Arena& keys) const override {
+    return key_text(actor, keys);
   }
 
   static std::string prefix_of(const Tier& tier) {
@@ -114,7 +124,8 @@ request::Received PlannerSession::receive(std::string_view in, bool, request::Re
 
 void PlannerSession::plan(const request::Request& request, policy::Planning& planning) {
   const auto [tier, who] = line_of(request.tag);
-  if (const auto rule = rule_of(tier)) planning.charge = {&planning.rules[*rule], who, who};
+  if (const auto rule = rule_of(tier))
+    planning.charge = {&planning.rules[*rule], key_text(who, planning.texts), who};
 }
 
 bool PlannerSession::reply(const request::Request&, const request::Verdict& verdict, base::Time,
