@@ -43,23 +43,53 @@ void* allocate_or_throw(size_t bytes, size_t alignment) {
 
 }  // namespace
 
-// Those for arrays, and those that return null, call these.
+// All of them: those that are left out would be a sanitizer's own, which does not know these.
 void* operator new(size_t bytes) {
   return allocate_or_throw(bytes, 1);
+}
+void* operator new[](size_t bytes) {
+  return allocate_or_throw(bytes, 1);
+}
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
+  return allocate(bytes, 1);
+}
+void* operator new[](size_t bytes, const std::nothrow_t&) noexcept {
+  return allocate(bytes, 1);
 }
 void* operator new(size_t bytes, std::align_val_t alignment) {
   return allocate_or_throw(bytes, static_cast<size_t>(alignment));
 }
+void* operator new[](size_t bytes, std::align_val_t alignment) {
+  return allocate_or_throw(bytes, static_cast<size_t>(alignment));
+}
+void* operator new(size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+  return allocate(bytes, static_cast<size_t>(alignment));
+}
+void* operator new[](size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+  return allocate(bytes, static_cast<size_t>(alignment));
+}
 void operator delete(void* what) noexcept {
+  std::free(what);
+}
+void operator delete[](void* what) noexcept {
   std::free(what);
 }
 void operator delete(void* what, size_t) noexcept {
   std::free(what);
 }
+void operator delete[](void* what, size_t) noexcept {
+  std::free(what);
+}
 void operator delete(void* what, std::align_val_t) noexcept {
   std::free(what);
 }
+void operator delete[](void* what, std::align_val_t) noexcept {
+  std::free(what);
+}
 void operator delete(void* what, size_t, std::align_val_t) noexcept {
+  std::free(what);
+}
+void operator delete[](void* what, size_t, std::align_val_t) noexcept {
   std::free(what);
 }
 
