@@ -79,7 +79,7 @@ NAMES: dict[str, str] = {
     "mutex":
     "defer_lock adopt_lock recursive_mutex mutex lock_guard scoped_lock once_flag call_once "
     "try_to_lock",
-    "new": "align_val_t bad_alloc",
+    "new": "align_val_t bad_alloc nothrow nothrow_t",
     "numeric": "gcd midpoint reduce partial_sum iota accumulate",
     "optional": "optional nullopt nullopt_t",
     "queue": "queue priority_queue",

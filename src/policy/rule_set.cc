@@ -651,7 +651,7 @@ inline void RuleSet::find_rules(const Dialect* dialect, const Asked& asked, Plan
 }
 
 [[gnu::noinline, gnu::cold]] void RuleSet::match_for_people(const DialectRules& list,
-                                                           const Asked& asked, Plan& plan) const {
+                                                            const Asked& asked, Plan& plan) const {
   Planning planning{.rules = list.rules(), .own = *list.own(), .texts = plan.texts()};
   if (const auto found = planning.own.find(asked.descriptor, planning.steps, planning.texts))
     planning.charge = {&planning.rules[found->rule], found->key, found->actor};

@@ -80,8 +80,8 @@ struct Asked {
   std::span<const limit::Limit> limits{};  // that the request brings
   limit::LimitMask counts = 0;             // as in request::Request
   uint32_t limits_id = 0;  // of limits that replace a rule's: their number (InlineLimits::find)
-  // What its session planned, if rules of its dialect are planned so (RuleSet::planned). Null: these
-  // are asked as for a request that comes alone (OwnRules::find), on behalf of people.
+  // What its session planned, if rules of its dialect are planned so (RuleSet::planned). Null:
+  // these are asked as for a request that comes alone (OwnRules::find), on behalf of people.
   Planning* planning = nullptr;
   limit::Time now{};  // for rules and overrides with an end
   // The overrides; null: there are none, or Plan::override_all is called afterwards. The matching
