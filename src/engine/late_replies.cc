@@ -357,10 +357,11 @@ void LateReplies::match_again(Ticket ticket, base::Time now) {
     return match_later(ticket, {now.us + look_at_clock_after.us});
   const policy::Dialect* const dialect = protocol::dialect_of(pending->protocol);
   std::optional<policy::Planning> planning;
-  if (const auto* const planned = decider_.rules().planned(dialect)) [[unlikely]] {
-    asked.planning = &planning.emplace(policy::Planning{
+  if (const auto* const planned = decider_.rules().planned(dialect); planned != nullptr) {
+    planning.emplace(policy::Planning{
         .rules = planned->rules(), .own = *planned->own(), .texts = batch.plan.texts()});
     pending->session->plan(pending->request, *planning);
+    asked.planning = &*planning;
   }
   decider_.rules().match(dialect, asked, batch.plan);
   const auto& part = batch.plan.parts().back();

@@ -171,14 +171,7 @@ class OverrideMap {
       retire(known->node.exchange(node, std::memory_order_acq_rel));
       return;
     }
-    if (slots == nullptr || (shard.used + 1) * 2 > slots->mask + 1) {
-      try {
-        slots = resize(shard);
-      } catch (...) {
-        pool_.free(node);
-        throw;
-      }
-    }
+    if (slots == nullptr || (shard.used + 1) * 2 > slots->mask + 1) slots = resize_for(shard, node);
     shard.used += insert(*slots, hash, node);
     ++shard.live;
   }
@@ -253,6 +246,16 @@ class OverrideMap {
       slot.hash.store(hash, std::memory_order_relaxed);
       slot.node.store(node, std::memory_order_release);
       return there == nullptr ? 1 : 0;
+    }
+  }
+
+  // As resize. Without memory it frees the node, which has no place then, and throws.
+  Slots* resize_for(Shard& shard, Node* node) {
+    try {
+      return resize(shard);
+    } catch (...) {
+      pool_.free(node);
+      throw;
     }
   }
 

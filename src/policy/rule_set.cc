@@ -662,9 +662,10 @@ inline void RuleSet::find_rules(const Dialect* dialect, const Asked& asked, Plan
 
 // Each decision goes through it, so its calls are inlined, although match_together has them too.
 [[gnu::flatten]] void RuleSet::match(const Dialect* dialect, const Asked& asked, Plan& plan) const {
-  if (has_own_ && asked.planning == nullptr) [[unlikely]]
-    if (const DialectRules* const list = planned(dialect))
-      return match_for_people(*list, asked, plan);
+  if (has_own_ && asked.planning == nullptr) [[unlikely]] {
+    const DialectRules* const list = planned(dialect);
+    if (list != nullptr) return match_for_people(*list, asked, plan);
+  }
   plan.skip();
   if (asked.verb == request::Verb::noop) return;
   plan.enforced_.clear();
