@@ -305,8 +305,8 @@ SLUICE_C_API int32_t sluice_set_override(sluice_limiter* limiter, const char* ru
 SLUICE_C_API int32_t sluice_remove_override(sluice_limiter* limiter, const char* rule,
                                             const char* const* actor, size_t actor_count,
                                             int64_t now, sluice_error* error);
-/** Calls `visit` for each override; it must not call the limiter. Returns how many; SIZE_MAX: there
- * is no memory, and it was called for none. */
+/** Calls `visit` for each override; it must not call the limiter. Returns how many; SIZE_MAX:
+ * memory ran out, and `visit` was not called. */
 SLUICE_C_API size_t sluice_overrides(sluice_limiter* limiter, int64_t now,
                                      sluice_override_visitor visit, void* data);
 

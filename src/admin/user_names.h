@@ -1,7 +1,7 @@
-// The names of the machine's users for the log of changes: who is behind a UNIX socket. A file in
-// the form of /etc/passwd is read when a user is asked for who is not remembered, and again when it
-// has changed; getpwuid would load modules of the machine, which a static program must not. Any
-// thread.
+// The names of the machine's users for the log of changes, where a client of a UNIX socket has made
+// one. They come from a file in the form of /etc/passwd: `words` reads it for a user whom it does
+// not remember, and again after the file has changed. getpwuid would load modules of the machine,
+// which a static program must not. Any thread.
 #pragma once
 
 #include <sys/types.h>

@@ -55,8 +55,8 @@ class EpochReclaimer {
   void make_room(size_t count) {
     while (room_.size() < count) room_.emplace_back();
   }
-  // Who looks from now on does not find it. Freed by `free(context, what)`. Without room for it
-  // that is made.
+  // Takes `what`, which later lookups must not find, and frees it by `free(context, what)`.
+  // Allocates if there is no room for one more (make_room).
   void retire(void* what, void (*free)(void* context, void* what), void* context) {
     make_room(1);
     const uint64_t epoch = epoch_.fetch_add(1, std::memory_order_acq_rel);

@@ -33,7 +33,7 @@ std::atomic<const char*> last_line{nullptr};
 
 void end_at_once(int) {
   const char* const line = last_line.load();
-  // A standard error that takes nothing is no reason to go on.
+  // The program ends also where the line cannot be written.
   if (::write(STDERR_FILENO, line, std::strlen(line)) < 0) ::_exit(0);
   ::_exit(0);
 }

@@ -131,7 +131,8 @@ struct Config {
   Setting<NativeRules> rules;
   std::string file;          // the sluice.yaml that was read; empty: none
   uint64_t file_digest = 0;  // of the text of `file`
-  // Those of the drop-in that serves it, which remedies name; none: it is no drop-in.
+  // The original's variables of the drop-in command that serves this configuration: remedies name
+  // them. Empty: `sluice serve` serves it.
   std::span<const SameVariable> same_variables{};
 
   Config();

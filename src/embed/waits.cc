@@ -229,7 +229,8 @@ waits::Asking waits::ask_anew(Waiting& one, base::Time now) {
              one.arrival);
 }
 
-// Who has changed the rules must not fail for it: where memory runs out, the wait ends.
+// A change of the rules must not fail because a wait cannot be asked again: without memory the wait
+// ends.
 void waits::ask_again(Waiting& one, base::Time now) noexcept {
   Asking asking;
   try {
