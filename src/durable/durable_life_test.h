@@ -54,7 +54,7 @@ struct Life {
     auto journal = std::make_unique<MemoryJournal>(disk, world.spaces, like, now);
     store = std::make_unique<DurableStore>(
         DurableOptions{.path = "DIR", .durability = durability, .interval = interval},
-        std::move(table), std::move(journal), log);
+        std::move(table), std::move(journal), world.spaces, log);
     std::string problem;
     EXPECT_TRUE(succeeds(store->start(), problem)) << problem;
   }

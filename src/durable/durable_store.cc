@@ -8,6 +8,7 @@
 #include "base/machine.h"
 #include "limit/limit.h"
 #include "request/charge.h"
+#include "request/charge_ids.h"
 #include "store/changes.h"
 #include "store/fallback.h"
 
@@ -22,6 +23,16 @@ using request::Ticket;
 namespace {
 
 constexpr size_t replaying_max = 4;  // threads
+
+// The counters of ids: `charge-id:USER:ID`. Each is forgotten when its window ends.
+constexpr std::string_view ids_prefix = "charge-id:";
+constexpr limit::Limit id_limit{limit::Algorithm::fixed_window, limit::used_max,
+                                request::ChargeIds::Bounds().remember, 0};
+
+// The units that tell a content: never 0, and no more than the limit has.
+constexpr int64_t units_of(uint64_t content) {
+  return 1 + static_cast<int64_t>(content % static_cast<uint64_t>(limit::used_max));
+}
 
 // Answers a group whose counters could not be fetched by its rules' on_store_error; OnError::local
 // cannot be used, as their states are unknown. A parked group leaves its queue first, unless it has
@@ -53,17 +64,19 @@ base::Result<std::unique_ptr<DurableStore>> DurableStore::open(
                           spaces);
   if (!journal) return std::move(journal).problem();
   auto store = std::make_unique<DurableStore>(options, std::move(table), *std::move(journal),
-                                              std::move(log));
+                                              spaces, std::move(log));
   if (base::Done started = store->start(); !started) return std::move(started).problem();
   return store;
 }
 
 DurableStore::DurableStore(const DurableOptions& options,
                            std::unique_ptr<store::EmbeddedStore> table,
-                           std::unique_ptr<disk::Journal> journal,
+                           std::unique_ptr<disk::Journal> journal, request::Spaces& spaces,
                            std::shared_ptr<spdlog::logger> log)
     : Store(*this, this),
       options_(options),
+      ids_(spaces.hold(std::string(ids_prefix), "", request::Space())),
+      ids_limits_(spaces.hold_limits({&id_limit, 1})),
       table_(std::move(table)),
       journal_(std::move(journal)),
       log_(std::move(log)) {
@@ -152,6 +165,120 @@ void DurableStore::end_lists() {
 store::Applied DurableStore::apply(const request::Batch& batch, base::Time now,
                                    store::CompletionQueue* completions, const store::Pin& pin,
                                    Ticket ticket) {
+  const auto has_id = [](const Group& group) { return group.id != nullptr; };
+  if (std::ranges::any_of(batch.groups, has_id)) [[unlikely]]
+    return apply_with_ids(batch, now, completions, pin, ticket);
+  return apply_settled(batch, now, completions, pin, ticket);
+}
+
+// Group by group.
+store::Applied DurableStore::apply_with_ids(const request::Batch& batch, base::Time now,
+                                            store::CompletionQueue* completions,
+                                            const store::Pin& pin, Ticket ticket) {
+  for (size_t i = 0; i < batch.groups.size(); ++i) {
+    Group& group = batch.groups[i];
+    const bool later = group.id != nullptr
+                           ? !apply_once(i, batch, now, completions, pin, ticket)
+                           : apply_settled({{&group, 1}, batch.charges, batch.decisions}, now,
+                                           completions, pin, ticket)
+                                 .later;
+    if (later) return {.settled = i, .later = true};
+    if (group.error != Error::none && !group.may_fail) return {.settled = i + 1};
+  }
+  return {.settled = batch.groups.size()};
+}
+
+namespace {
+
+// What stands for the id of `groups`' first group: the id itself for enforced rules. Each rule in
+// shadow has a group of its own before these, told apart by its place among those of the message.
+std::string key_of(std::span<const Group> groups) {
+  const Group& first = groups.front();
+  std::string key(first.id->name);
+  if (!first.may_fail) return key;
+  uint32_t last = first.charge_first;
+  for (const Group& group : groups) {
+    if (group.id != first.id) break;
+    last = group.charge_first;
+  }
+  return key.append("#").append(std::to_string(last - first.charge_first));
+}
+
+}  // namespace
+
+// Settles charges with their id, or finds that the id is known. False: the store has no answer yet.
+bool DurableStore::apply_once(size_t at, const request::Batch& batch, base::Time now,
+                              store::CompletionQueue* completions, const store::Pin& pin,
+                              Ticket ticket) {
+  Group& group = batch.groups[at];
+  const std::string key = key_of(batch.groups.subspan(at));
+  // Charges, with room for the id behind them. The batch gets what comes of them.
+  const auto its = batch.charges.subspan(group.charge_first, group.charge_count);
+  std::vector<Charge> charges(its.begin(), its.end());
+  size_t decided = 0;
+  for (Charge& charge : charges) {
+    charge.decision_first = static_cast<uint32_t>(decided);
+    decided += charge.keeps_limits ? charge.space->windows.size() : charge.limits.size();
+  }
+  std::vector<limit::Decision> decisions(decided + 1);
+  Charge id;
+  id.space = ids_.get();
+  id.key = key;
+  id.verb = request::Verb::peek;
+  id.cost = 0;
+  id.limits = {&id_limit, 1};
+  id.limits_id = ids_limits_.id();
+  id.decision_first = static_cast<uint32_t>(decided);
+  charges.push_back(id);
+
+  Group look{.charge_first = static_cast<uint32_t>(its.size()),
+             .charge_count = 1,
+             .on_error = OnError::error,
+             .answer_by = group.answer_by};
+  if (apply_settled({{&look, 1}, charges, decisions}, now, completions, pin, ticket).later)
+    return false;
+  if (look.error != Error::none) {
+    store::fall_back(group, batch, look.error, now);
+    return true;
+  }
+  const int64_t known = id_limit.quota - decisions[decided].remaining;
+  const int64_t units = units_of(group.id->content);
+  group.known = known == 0       ? request::Known::no
+                : known == units ? request::Known::yes
+                                 : request::Known::other_content;
+  if (group.known == request::Known::other_content) return true;
+  Group all = group;
+  all.charge_first = 0;
+  all.id = nullptr;
+  if (group.known == request::Known::yes) {
+    // They tell how the counters stand.
+    for (Charge& charge : charges) {
+      charge.cost = 0;
+      charge.costs = nullptr;
+    }
+  } else {
+    charges.back().verb = request::Verb::charge;
+    charges.back().cost = units;
+    ++all.charge_count;
+  }
+  if (apply_settled({{&all, 1}, charges, decisions}, now, completions, pin, ticket).later)
+    return false;
+  group.allowed = all.allowed;
+  group.error = all.error;
+  for (size_t i = 0; i < its.size(); ++i) {
+    const Charge& from = charges[i];
+    its[i].counted = from.counted;
+    its[i].slot_mask = from.slot_mask;
+    its[i].dropped = from.dropped;
+    std::copy_n(decisions.begin() + from.decision_first, from.decided(),
+                batch.decisions.begin() + its[i].decision_first);
+  }
+  return true;
+}
+
+store::Applied DurableStore::apply_settled(const request::Batch& batch, base::Time now,
+                                           store::CompletionQueue* completions,
+                                           const store::Pin& pin, Ticket ticket) {
   store::Applied applied;
   if (loading_.load(std::memory_order_acquire)) [[unlikely]]
     applied = apply_loading(batch, now, completions, pin, ticket);

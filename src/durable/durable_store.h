@@ -51,8 +51,11 @@ inline constexpr std::array<uint64_t, 15> commit_bounds_us{
     50,     100,    200,     500,     1'000,   2'000,     5'000,    10'000,
     20'000, 50'000, 100'000, 200'000, 500'000, 1'000'000, 5'000'000};
 
-// The stages of the disk itself are
-// disk::Journal's.
+// The stages of the disk itself are disk::Journal's.
+//
+// An id of a charge (request::ChargeId) is kept as a counter of a space of its own, in the same
+// commit as the charge: a fixed window that tells the content of the charge by what was taken from
+// it, and is forgotten with its end. So a charge whose answer was lost in a crash is found again.
 class DurableStore final : public store::Store,
                            public store::Committer,
                            public store::Catalog,
@@ -64,9 +67,10 @@ class DurableStore final : public store::Store,
       const DurableOptions& options, std::unique_ptr<store::EmbeddedStore> table,
       request::Spaces& spaces, std::function<base::Time()> now,
       std::shared_ptr<spdlog::logger> log);
-  // The same with a journal that is already open. For tests.
+  // The same with a journal that is already open. `spaces` outlives the store. For tests.
   DurableStore(const DurableOptions& options, std::unique_ptr<store::EmbeddedStore> table,
-               std::unique_ptr<disk::Journal> journal, std::shared_ptr<spdlog::logger> log);
+               std::unique_ptr<disk::Journal> journal, request::Spaces& spaces,
+               std::shared_ptr<spdlog::logger> log);
   base::Done start();
   // Commits the last changes. All completion queues must be detached before.
   ~DurableStore() override;
@@ -126,6 +130,15 @@ class DurableStore final : public store::Store,
 
   base::Done replay();
   bool await_loaded();
+  store::Applied apply_settled(const request::Batch& batch, base::Time now,
+                               store::CompletionQueue* completions, const store::Pin& pin,
+                               request::Ticket ticket);
+  store::Applied apply_with_ids(const request::Batch& batch, base::Time now,
+                                store::CompletionQueue* completions, const store::Pin& pin,
+                                request::Ticket ticket);
+  bool apply_once(size_t at, const request::Batch& batch, base::Time now,
+                  store::CompletionQueue* completions, const store::Pin& pin,
+                  request::Ticket ticket);
   store::Applied apply_loading(const request::Batch& batch, base::Time now,
                                store::CompletionQueue* completions, const store::Pin& pin,
                                request::Ticket ticket);
@@ -153,6 +166,8 @@ class DurableStore final : public store::Store,
   bool rest(std::chrono::milliseconds time);
 
   const DurableOptions options_;
+  const request::SpaceRef ids_;          // of the ids of charges
+  const request::LimitsRef ids_limits_;  // their list: of one limit
   const std::unique_ptr<store::EmbeddedStore> table_;
   const std::unique_ptr<disk::Journal> journal_;
   const std::shared_ptr<spdlog::logger> log_;

@@ -36,7 +36,7 @@ std::unique_ptr<durable::DurableStore> open_durable(Durability durability, reque
   auto opened = std::make_unique<durable::DurableStore>(
       durable::DurableOptions{
           .path = "DIR", .durability = durability, .interval = base::milliseconds(1)},
-      std::make_unique<store::EmbeddedStore>(0, base::Hash(1), spaces), std::move(journal),
+      std::make_unique<store::EmbeddedStore>(0, base::Hash(1), spaces), std::move(journal), spaces,
       std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>()));
   std::string problem;
   EXPECT_TRUE(succeeds(opened->start(), problem)) << problem;

@@ -113,7 +113,7 @@ TEST(WaitingModel, AccountsForEveryUnitOverALoadingDurableStore) {
             std::make_unique<store::EmbeddedStore>(0, base::Hash(1), spaces),
             std::make_unique<store::tests::MemoryJournal>(
                 disk, spaces, store::tests::MemoryJournal::Like{}, base::Time{now_us}),
-            log);
+            spaces, log);
         std::string problem;
         EXPECT_TRUE(succeeds(opened->start(), problem)) << problem;
         return opened;

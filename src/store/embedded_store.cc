@@ -43,6 +43,9 @@ size_t slabs_for(size_t memory_bytes) {
   return std::min(std::bit_floor(memory_bytes / bytes_per_slab), EmbeddedStore::stripes);
 }
 
+// The most charges of a group: those of requests, and the id that a durable store keeps with them.
+constexpr size_t group_max = base::bounds::group_charges_max + 1;
+
 }  // namespace
 
 // The charges of a group, by hash, with the locks of all their stripes held: used when a group is
@@ -52,7 +55,7 @@ struct EmbeddedStore::LockedGroup {
   // `also`: more charges whose stripes are locked.
   LockedGroup(EmbeddedStore& store, std::span<Charge> charges, std::span<const Charge> also = {})
       : settling(reinterpret_cast<PendingCharge*>(room), charges.size()) {
-    constexpr size_t max = base::bounds::group_charges_max;
+    constexpr size_t max = group_max;
     SLUICE_CHECK(charges.size() <= max && also.size() <= max);
     std::array<Charge*, max> order;
     for (size_t i = 0; i < charges.size(); ++i) order[i] = &charges[i];
@@ -95,7 +98,7 @@ struct EmbeddedStore::LockedGroup {
   }
   [[gnu::noinline]] void lock(EmbeddedStore& store, std::span<Charge* const> by_hash,
                               std::span<const Charge> also) {
-    std::array<const Charge*, 2 * base::bounds::group_charges_max> all;
+    std::array<const Charge*, 2 * group_max> all;
     auto end = std::copy(by_hash.begin(), by_hash.end(), all.begin());
     for (const Charge& charge : also) *end++ = &charge;
     end = std::remove_if(all.begin(), end, [](const Charge* charge) { return !charge->counted; });
@@ -112,9 +115,9 @@ struct EmbeddedStore::LockedGroup {
   }
 
   // Not zeroed: there is room for many charges, and mostly few are used.
-  alignas(PendingCharge) std::byte room[base::bounds::group_charges_max * sizeof(PendingCharge)];
+  alignas(PendingCharge) std::byte room[group_max * sizeof(PendingCharge)];
   const std::span<PendingCharge> settling;
-  std::array<Locked*, 2 * base::bounds::group_charges_max> locked;
+  std::array<Locked*, 2 * group_max> locked;
   size_t count = 0;
 };
 
@@ -235,7 +238,7 @@ Entry* EmbeddedStore::insert(const PendingCharge& s, std::span<const PendingChar
   Stripe& stripe = locked_of(charge).stripe;
   if (!is_pressed()) [[likely]]
     return stripe.insert(region_, hash_, charge.hash, charge.space->id, charge.key, s.cells);
-  std::array<const Entry*, 2 * base::bounds::group_charges_max> held;
+  std::array<const Entry*, 2 * group_max> held;
   size_t count = 0;
   for (const PendingCharge& other : group) {
     if (other.entry != nullptr) held[count++] = other.entry;
