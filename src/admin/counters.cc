@@ -154,13 +154,12 @@ bool CounterQuery::next(policy::Plan& plan, const engine::QueryContext& asking) 
 request::Charge& CounterQuery::ask(policy::Plan& plan, const CounterState& one,
                                    const engine::QueryContext& asking, Verb verb, int64_t cost,
                                    std::span<const Limit> limits) {
-  const policy::Asked asked{.descriptor = {},
-                            .verb = verb,
-                            .cost = cost,
-                            .limits = limits,
-                            .now = asking.now,
-                            .overrides = one.owner.overridden ? asking.overrides : nullptr};
-  return plan.ask(*one.owner.rule, one.key, one.owner.actor, asked);
+  const auto* const overrides = one.owner.overridden ? asking.overrides : nullptr;
+  return plan.ask(*one.owner.rule, one.key, one.owner.actor,
+                  {.request = {.verb = verb, .cost = cost},
+                   .limits = limits,
+                   .now = asking.now,
+                   .overrides = overrides});
 }
 
 bool CounterQuery::plan_change(policy::Plan& plan, const engine::QueryContext& asking) {

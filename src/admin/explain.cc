@@ -22,17 +22,14 @@ namespace sluice::admin {
 
 ExplainQuery::ExplainQuery(std::shared_ptr<const live::LivePolicy> policy, ExplainedRequest request)
     : engine::AdminQuery(std::move(policy)), request_(std::move(request)) {
+  looked_at_ = {.verb = request::Verb::would_take, .cost = request_.cost};
   for (const auto& [key, value] : request_.descriptor) entries_.push_back({key, value});
   if (request_.dialect != nullptr && request_.dialect->arrange != nullptr)
     request_.dialect->arrange(entries_);
 }
 
-policy::Asked ExplainQuery::asked() const {
-  return {.descriptor = entries_,
-          .verb = request::Verb::would_take,
-          .cost = request_.cost,
-          .limits = request_.limits,
-          .now = now_};
+policy::Matching ExplainQuery::matching() const {
+  return {.descriptor = entries_, .request = looked_at_, .limits = request_.limits, .now = now_};
 }
 
 bool ExplainQuery::next(policy::Plan& its_plan, const engine::QueryContext& asking) {
@@ -46,7 +43,7 @@ bool ExplainQuery::next(policy::Plan& its_plan, const engine::QueryContext& aski
 }
 
 void ExplainQuery::plan(policy::Plan& plan, const policy::Overrides* overrides) {
-  policy::Asked its = asked();
+  policy::Matching its = matching();
   its.overrides = overrides;
   policy().rules->match(request_.dialect, its, plan);
   for (const auto& step : plan.steps(plan.parts().front())) {
@@ -293,7 +290,7 @@ HttpResponse CounterRoutes::explain(const wire::HttpRequest& request) {
   Items items;
   size_t passed = 0, unlisted = 0;
   const size_t unreached = policy::explain_each(
-      *policy->rules, dialect, query->asked(), [&](policy::RuleExplanation&& e) {
+      *policy->rules, dialect, query->matching(), [&](policy::RuleExplanation&& e) {
         const bool told = e.applies() || !e.error.empty();
         if (items.is_full() || (!told && ++passed > listed_max)) return void(++unlisted);
         if (!items.add(

@@ -41,7 +41,7 @@ class ExplainQuery final : public engine::AdminQuery {
   ExplainQuery(std::shared_ptr<const live::LivePolicy> policy, ExplainedRequest request);
 
   // As rules see it, overrides aside; valid as long as this.
-  policy::Asked asked() const;
+  policy::Matching matching() const;
   const std::vector<ExplainedStep>& steps() const { return steps_; }
   const ExplainedVerdict& verdict() const { return verdict_; }
 
@@ -54,7 +54,8 @@ class ExplainQuery final : public engine::AdminQuery {
 
   const ExplainedRequest request_;
   std::vector<request::Entry> entries_;  // views into it
-  base::Time now_{};                     // when it was asked
+  request::Request looked_at_;
+  base::Time now_{};  // when it was asked
   bool asked_ = false;
   std::vector<policy::OwnLimits> own_;  // of the step's override, where it has one
   std::vector<ExplainedStep> steps_;

@@ -61,8 +61,15 @@ class Ear final : public request::Session {
             verdict.matched,
             std::string(verdict.error),
             verdict.tightest != nullptr ? verdict.tightest->remaining : 0,
-            verdict.more_after,
-            {verdict.slots.begin(), verdict.slots.end()}};
+            verdict.tightest == nullptr ? base::Duration{}
+            : verdict.allowed           ? verdict.tightest->reset_after
+                                        : verdict.tightest->retry_after,
+            {}};
+    for (const request::Charge& charge : verdict.charges) {
+      if (!charge.keeps_limits) continue;
+      const auto slots = verdict.decisions_of(charge);
+      told.slots = {slots.begin(), slots.end()};
+    }
     return true;
   }
   request::Fault fault() const override { return {}; }
@@ -86,14 +93,13 @@ struct World {
   }
   ~World() { engine.forget(client); }
 
-  Told ask(const ExplainedRequest& asked, request::Verb verb, bool reset_first = false) {
+  Told ask(const ExplainedRequest& asked, request::Verb verb) {
     engine::Batch& batch = engine.next_batch();
     request::Requests& requests = batch.requests;
     requests.open();
     for (const auto& [key, value] : asked.descriptor) requests.add(request::Entry{key, value});
     for (const limit::Limit& limit : asked.limits) requests.add(limit);
-    requests.commit(
-        {.verb = verb, .reset_first = reset_first, .cost = asked.cost, .prefix = {}, .tag = {}});
+    requests.commit({.verb = verb, .cost = asked.cost, .tag = {}});
     base::Buffer out;
     Ear ear;
     engine.serve(batch, protocol::numbers()[place_of(asked.dialect)], ear, out, &client);
@@ -332,7 +338,7 @@ TEST(Explain, PredictsTheAnswerOfTheNextTake) {
         continue;
       }
       if (dice(30) == 0) {
-        world.ask(asked, request::Verb::take, true);
+        world.ask(asked, request::Verb::take_anew);
         continue;
       }
       std::vector<ExplainedStep> steps, again;

@@ -95,25 +95,25 @@ inline decision core::settle_one(request::Charge& charge, base::Time now) {
   return shown.of(group.allowed);
 }
 
-decision core::decide(const handle& by, std::string_view key, int64_t cost, Ask ask,
+decision core::decide(const handle& by, std::string_view key, int64_t cost, request::Verb verb,
                       time_point now) {
   if (!owns(by) || !is_sound(key, cost, now)) [[unlikely]]
     return failed(errc::invalid_argument);
-  if (is_rule(by)) return decide_rule(by, key, cost, ask, internal(now));
+  if (is_rule(by)) return decide_rule(by, key, cost, verb, internal(now));
   // Limits in code stay what they are, and known, as long as the handle.
   request::Charge charge;
-  terms_of(by, key, ask.verb, internal(now), charge);
-  charge.all = ask.all;
+  terms_of(by, key, request::told_as(verb), internal(now), charge);
+  charge.all = verb == request::Verb::reset;
   charge.cost = cost;
   return settle_one(charge, internal(now));
 }
 
-decision core::decide_rule(const handle& by, std::string_view key, int64_t cost, Ask ask,
+decision core::decide_rule(const handle& by, std::string_view key, int64_t cost, request::Verb verb,
                            base::Time now) {
   const embed::Gate::Inside inside(gate_);
   request::Charge charge;
-  if (!terms_of(by, key, ask.verb, now, charge)) return failed(errc::unknown_rule);
-  charge.all = ask.all;
+  if (!terms_of(by, key, request::told_as(verb), now, charge)) return failed(errc::unknown_rule);
+  charge.all = verb == request::Verb::reset;
   charge.cost = cost;
   return settle_one(charge, now);
 }
@@ -642,7 +642,7 @@ void core::end_overrides(time_point now) {
   override_ends_.erase(override_ends_.begin(), override_ends_.upper_bound(now));
 }
 
-decision core::decide(view<entry> descriptor, int64_t cost, Ask ask, time_point now) {
+decision core::decide(view<entry> descriptor, int64_t cost, request::Verb verb, time_point now) {
   constexpr size_t entries_max = base::bounds::descriptor_entries_max;
   if (cost < 0 || descriptor.size() > entries_max || !embed::is_sound(now))
     return failed(errc::invalid_argument);
@@ -657,16 +657,14 @@ decision core::decide(view<entry> descriptor, int64_t cost, Ask ask, time_point 
   policy::Plan& plan = scratch->plan;
   policy_->rules.match(nullptr,
                        {.descriptor = {entries, descriptor.size()},
-                        .verb = ask.verb,
-                        .all = ask.all,
-                        .cost = cost,
+                        .request = {.verb = verb, .cost = cost, .tag = {}},
                         .now = internal(now),
                         .overrides = overrides_table()},
                        plan);
   const auto& part = plan.parts().back();
   if (!part.error.empty()) return failed(errc::cannot_match);
   store_->apply(plan.batch(), internal(now));
-  embed::Shown shown(ask.verb);
+  embed::Shown shown(verb);
   bool allowed = true;
   for (const auto& step : plan.steps(part)) {
     if (step.rule->mode != policy::Mode::enforce) continue;

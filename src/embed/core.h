@@ -102,16 +102,13 @@ class core {
   time_point now();
 
   // By a handle.
-  struct Ask {
-    request::Verb verb = request::Verb::take;
-    bool all = false;  // put: the whole counter
-  };
-  decision decide(const handle& by, std::string_view key, int64_t cost, Ask ask, time_point now);
+  decision decide(const handle& by, std::string_view key, int64_t cost, request::Verb verb,
+                  time_point now);
   // A take, a wait that is decided now, or a charge of all of them.
   decision settle_all(view<charge> charges, request::Verb verb, time_point now, decision* each);
   void take_many(view<charge> charges, decision* each, time_point now) noexcept;
   // By the policy.
-  decision decide(view<entry> descriptor, int64_t cost, Ask ask, time_point now);
+  decision decide(view<entry> descriptor, int64_t cost, request::Verb verb, time_point now);
 
   result<handle> find(std::string_view rule);
   result<handle> limits(std::string_view name, view<limit_spec> all);
@@ -157,7 +154,7 @@ class core {
 
   bool terms_of(const handle& by, std::string_view key, request::Verb verb, base::Time now,
                 request::Charge& charge);
-  decision decide_rule(const handle& by, std::string_view key, int64_t cost, Ask ask,
+  decision decide_rule(const handle& by, std::string_view key, int64_t cost, request::Verb verb,
                        base::Time now);
   decision settle_one(request::Charge& charge, base::Time now);
   void take_batch(view<charge> charges, decision* each, base::Time now);

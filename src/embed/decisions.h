@@ -56,16 +56,16 @@ inline errc error_of(request::Error error) {
   }
 }
 
-// Of several decisions the tightest is shown: the refusal with the longest wait, else the least
-// left, and of those the one that takes longest to be as fresh; of a charge the one that takes
-// longest until it grants one unit.
+// Of several decisions the tightest is shown (request/charge.h).
 class Shown {
  public:
   explicit Shown(request::Verb verb) : charges_(verb == request::Verb::charge) {}
   void add(std::span<const limit::Decision> decisions) {
     for (const limit::Decision& one : decisions) {
       over_ |= one.remaining < 0;
-      if (tightest_ == nullptr || is_tighter(one)) tightest_ = &one;
+      if (tightest_ == nullptr || (charges_ ? request::is_tighter_of_charge(one, *tightest_)
+                                            : request::is_tighter(one, *tightest_)))
+        tightest_ = &one;
     }
   }
   decision of(bool allowed) const {
@@ -82,16 +82,6 @@ class Shown {
   }
 
  private:
-  bool is_tighter(const limit::Decision& d) const {
-    const limit::Decision& t = *tightest_;
-    if (charges_ && d.retry_after != t.retry_after) return d.retry_after > t.retry_after;
-    if (charges_) return d.remaining < t.remaining;
-    if (d.allowed != t.allowed) return !d.allowed;
-    if (!d.allowed) return d.retry_after > t.retry_after;
-    if (d.remaining != t.remaining) return d.remaining < t.remaining;
-    return d.reset_after > t.reset_after;
-  }
-
   const bool charges_;
   bool over_ = false;
   const limit::Decision* tightest_ = nullptr;

@@ -36,10 +36,6 @@ auto guarded_result(Do&& action) noexcept -> decltype(action()) {
   }
 }
 
-constexpr core::Ask take_now{}, peek_now{Verb::peek, false},
-    would_take_now{Verb::would_take, false}, put_now{Verb::put, false}, reset_now{Verb::put, true},
-    charge_now{Verb::charge, false};
-
 error closed() {
   return {errc::invalid_argument, "the limiter was moved from"};
 }
@@ -110,32 +106,34 @@ result<handle> limiter::limits(std::string_view name, view<limit_spec> all) noex
 
 decision limiter::take(const handle& by, std::string_view key, int64_t cost,
                        time_point now) noexcept {
-  return guarded(core_.get(), [&](core& its) { return its.decide(by, key, cost, take_now, now); });
+  return guarded(core_.get(),
+                 [&](core& its) { return its.decide(by, key, cost, Verb::take, now); });
 }
 
 decision limiter::peek(const handle& by, std::string_view key, time_point now) noexcept {
-  return guarded(core_.get(), [&](core& its) { return its.decide(by, key, 0, peek_now, now); });
+  return guarded(core_.get(), [&](core& its) { return its.decide(by, key, 0, Verb::peek, now); });
 }
 
 decision limiter::would_take(const handle& by, std::string_view key, int64_t cost,
                              time_point now) noexcept {
   return guarded(core_.get(),
-                 [&](core& its) { return its.decide(by, key, cost, would_take_now, now); });
+                 [&](core& its) { return its.decide(by, key, cost, Verb::would_take, now); });
 }
 
 decision limiter::put(const handle& by, std::string_view key, int64_t units,
                       time_point now) noexcept {
-  return guarded(core_.get(), [&](core& its) { return its.decide(by, key, units, put_now, now); });
+  return guarded(core_.get(),
+                 [&](core& its) { return its.decide(by, key, units, Verb::put, now); });
 }
 
 decision limiter::reset(const handle& by, std::string_view key, time_point now) noexcept {
-  return guarded(core_.get(), [&](core& its) { return its.decide(by, key, 0, reset_now, now); });
+  return guarded(core_.get(), [&](core& its) { return its.decide(by, key, 0, Verb::reset, now); });
 }
 
 decision limiter::charge(const handle& by, std::string_view key, int64_t cost,
                          time_point now) noexcept {
   return guarded(core_.get(),
-                 [&](core& its) { return its.decide(by, key, cost, charge_now, now); });
+                 [&](core& its) { return its.decide(by, key, cost, Verb::charge, now); });
 }
 
 decision limiter::take_all(view<struct charge> charges, time_point now, decision* each) noexcept {
@@ -155,30 +153,32 @@ void limiter::take_many(view<struct charge> charges, decision* each, time_point 
 
 decision limiter::take(view<entry> descriptor, int64_t cost, time_point now) noexcept {
   return guarded(core_.get(),
-                 [&](core& its) { return its.decide(descriptor, cost, take_now, now); });
+                 [&](core& its) { return its.decide(descriptor, cost, Verb::take, now); });
 }
 
 decision limiter::peek(view<entry> descriptor, time_point now) noexcept {
-  return guarded(core_.get(), [&](core& its) { return its.decide(descriptor, 0, peek_now, now); });
+  return guarded(core_.get(),
+                 [&](core& its) { return its.decide(descriptor, 0, Verb::peek, now); });
 }
 
 decision limiter::would_take(view<entry> descriptor, int64_t cost, time_point now) noexcept {
   return guarded(core_.get(),
-                 [&](core& its) { return its.decide(descriptor, cost, would_take_now, now); });
+                 [&](core& its) { return its.decide(descriptor, cost, Verb::would_take, now); });
 }
 
 decision limiter::charge(view<entry> descriptor, int64_t cost, time_point now) noexcept {
   return guarded(core_.get(),
-                 [&](core& its) { return its.decide(descriptor, cost, charge_now, now); });
+                 [&](core& its) { return its.decide(descriptor, cost, Verb::charge, now); });
 }
 
 decision limiter::put(view<entry> descriptor, int64_t units, time_point now) noexcept {
   return guarded(core_.get(),
-                 [&](core& its) { return its.decide(descriptor, units, put_now, now); });
+                 [&](core& its) { return its.decide(descriptor, units, Verb::put, now); });
 }
 
 decision limiter::reset(view<entry> descriptor, time_point now) noexcept {
-  return guarded(core_.get(), [&](core& its) { return its.decide(descriptor, 0, reset_now, now); });
+  return guarded(core_.get(),
+                 [&](core& its) { return its.decide(descriptor, 0, Verb::reset, now); });
 }
 
 namespace {

@@ -89,10 +89,9 @@ waiting waits::wait(const Asked& asked, time_point deadline, wait_callback callb
 
 // There is no time to wait: as a take.
 waiting waits::refuse_late(const Asked& asked, time_point now) {
-  decision answer =
-      asked.by_policy
-          ? core_.decide(asked.descriptor, asked.cost, core::Ask{request::Verb::wait}, now)
-          : core_.settle_all(asked.charges, request::Verb::wait, now, nullptr);
+  decision answer = asked.by_policy
+                        ? core_.decide(asked.descriptor, asked.cost, request::Verb::wait, now)
+                        : core_.settle_all(asked.charges, request::Verb::wait, now, nullptr);
   if (!answer.allowed && answer.error == errc::ok) answer.error = errc::timed_out;
   return {answer};
 }
@@ -127,13 +126,13 @@ waits::Asking waits::ask_by_policy(const Asked& asked, base::Time now, request::
   entries_.clear();
   for (const entry& one : asked.descriptor) entries_.push_back({one.key, one.value});
   policy::Plan& plan = scratch_.plan;
-  core_.policy()->rules.match(nullptr,
-                              {.descriptor = entries_,
-                               .verb = request::Verb::wait,
-                               .cost = asked.cost,
-                               .now = now,
-                               .overrides = core_.overrides_table()},
-                              plan);
+  core_.policy()->rules.match(
+      nullptr,
+      {.descriptor = entries_,
+       .request = {.verb = request::Verb::wait, .cost = asked.cost, .tag = {}},
+       .now = now,
+       .overrides = core_.overrides_table()},
+      plan);
   if (!plan.parts().back().error.empty()) return {failed(errc::cannot_match)};
   request::Batch batch = plan.batch();
   if (!plan.may_wait()) {

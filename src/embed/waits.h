@@ -21,6 +21,7 @@
 #include "base/time.h"
 #include "embed/scratch.h"
 #include "request/charge.h"
+#include "request/request.h"
 #include "store/completion_queue.h"
 #include "store/store.h"
 

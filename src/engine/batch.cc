@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/bounds.h"
 #include "engine/late_replies.h"
 
 namespace sluice::engine {
@@ -77,13 +78,45 @@ bool Decider::take_policy() {
   return true;
 }
 
-bool Decider::find_inline(policy::Asked& asked, const request::Request& request,
-                          const ReplySink* sink) {
-  if (!inline_limits_ || asked.limits.empty()) return false;
+policy::Matching Decider::matching(protocol::Protocol protocol, request::Session& session,
+                                   const request::Request& request,
+                                   std::span<const request::Entry> descriptor,
+                                   std::span<const limit::Limit> limits, const ReplySink* sink,
+                                   base::Time now, base::Arena& texts) {
+  policy::Matching matching{
+      .descriptor = descriptor, .request = request, .limits = limits, .now = now};
+  if (const auto* const rules = rules_->planned(protocol::dialect_of(protocol)); rules != nullptr)
+      [[unlikely]]
+    matching.planning = planned(*rules, session, request, texts);
+  // Without a sink, as in tests, the client is not known.
+  if (rules_->asks_certificate() && sink != nullptr) [[unlikely]]
+    matching.certificate = sink->certificate();
+  return matching;
+}
+
+policy::Planning* Decider::planned(const policy::RuleSet::DialectRules& rules,
+                                   request::Session& session, const request::Request& request,
+                                   base::Arena& texts) {
+  plannings_.reserve(base::bounds::together_max);  // so that none moves
+  policy::Planning& planning = plannings_.emplace_back(
+      policy::Planning{.rules = rules.rules(), .own = *rules.own(), .texts = texts});
+  session.plan(request, planning);
+  return &planning;
+}
+
+bool Decider::find_inline(policy::Matching& matching, const ReplySink* sink) {
+  if (!inline_limits_) return false;
+  if (matching.limits.empty()) {
+    // A look or reset of the counter itself; a take must bring limits.
+    const request::Verb verb = matching.request.verb;
+    if (verb != request::Verb::peek && verb != request::Verb::reset) return false;
+    matching.limits = {&policy::any_limit, 1};
+  }
   const uint64_t client = sink == nullptr ? 0 : sink->client();
-  inline_limits_->serve(request.brought_by != 0 ? request.brought_by : client, asked.now);
-  asked.limits_id = inline_limits_->find(asked.limits);
-  return asked.limits_id != 0;
+  const uint64_t user = matching.request.message->brought_by;
+  inline_limits_->serve(user != 0 ? user : client, matching.now);
+  matching.limits_id = inline_limits_->find(matching.limits);
+  return matching.limits_id != 0;
 }
 
 Batch& Decider::next() {

@@ -136,9 +136,19 @@ class Decider {
     return deps_.overrides == nullptr ? 0 : deps_.overrides->changes();
   }
 
-  // For a request whose own limits replace a rule's (Request::limits_inline): finds the number of
-  // these limits. False: such limits are not allowed here, or there are too many different ones.
-  bool find_inline(policy::Asked& asked, const request::Request& request, const ReplySink* sink);
+  // The request on its way through the live rules, planned by its session if that plans; what is
+  // planned lives until `forget_plannings`. `texts`: of the plan that it goes to.
+  policy::Matching matching(protocol::Protocol protocol, request::Session& session,
+                            const request::Request& request,
+                            std::span<const request::Entry> descriptor,
+                            std::span<const limit::Limit> limits, const ReplySink* sink,
+                            base::Time now, base::Arena& texts);
+  void forget_plannings() { plannings_.clear(); }
+  // Of a request whose own limits replace a rule's: finds the number of these limits. False: such
+  // limits are not allowed here, or there are too many different ones. True for other requests.
+  bool number_limits(policy::Matching& matching, const ReplySink* sink) {
+    return !matching.request.limits.replaces || find_inline(matching, sink);
+  }
   // For requests that were found so last. Null: such limits are not allowed here.
   policy::InlineLimits* inline_limits() { return inline_limits_ ? &*inline_limits_ : nullptr; }
 
@@ -174,6 +184,10 @@ class Decider {
   }
 
  private:
+  bool find_inline(policy::Matching& matching, const ReplySink* sink);
+  policy::Planning* planned(const policy::RuleSet::DialectRules& rules, request::Session& session,
+                            const request::Request& request, base::Arena& texts);
+
   const Deps deps_;
   const std::shared_ptr<spdlog::logger> log_;
   std::optional<policy::Overrides::Reader> overrides_reader_;
@@ -183,6 +197,8 @@ class Decider {
   const policy::RuleSet* rules_;  // of policy_
   store::CompletionQueue completions_;
   std::optional<policy::InlineLimits> inline_limits_;
+  // Of one request, or of those that settle together.
+  std::vector<policy::Planning> plannings_;
   Batches batches_;
   Batch* next_ = nullptr;
 };

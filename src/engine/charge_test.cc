@@ -52,13 +52,15 @@ struct Fixture {
 
   void ask(Verb verb, int64_t cost, std::string_view key = "k", bool joins = false) {
     Batch& batch = engine->next_batch();
+    const request::Message* const message =
+        batch.requests.hold(request::Message{.together = joins});
     for (int i = 0; i < (joins ? 2 : 1); ++i) {
       batch.requests.open();
       batch.requests.add(request::Entry{key, "1"});
       request::Request request;
       request.verb = verb;
       request.cost = cost + i;
-      request.joins = i > 0;
+      request.message = message;
       batch.requests.commit(request);
     }
     base::Buffer out;
@@ -103,15 +105,15 @@ TEST(ChargeRequests, AreChargedPastTheLimitAndNeverRefused) {
   Fixture f(rules);
   f.ask(Verb::charge, 40);
   EXPECT_TRUE(f.last().allowed && f.last().matched);
-  EXPECT_FALSE(f.last().over);
-  EXPECT_EQ(f.last().charged, 40);
+  EXPECT_FALSE(f.last().charged.over);
+  EXPECT_EQ(f.last().charged.units, 40);
   EXPECT_EQ(f.client.rules.back(), "tokens");
   EXPECT_EQ(f.shown().remaining, 10);
   EXPECT_EQ(f.shown().retry_after, base::Duration{});
   f.ask(Verb::charge, 25);
   EXPECT_TRUE(f.last().allowed);
-  EXPECT_TRUE(f.last().over);
-  EXPECT_EQ(f.last().charged, 25);
+  EXPECT_TRUE(f.last().charged.over);
+  EXPECT_EQ(f.last().charged.units, 25);
   EXPECT_EQ(f.shown().remaining, -15);
   EXPECT_EQ(f.shown().retry_after, base::seconds(60));
   EXPECT_EQ(f.last().limit->quota, 50);
@@ -132,9 +134,9 @@ TEST(ChargeRequests, UnderRulesWithoutACounterChargeNothing) {
   for (const char* key : {"u", "d"}) {
     f.ask(Verb::charge, 7, key);
     EXPECT_TRUE(f.last().allowed && f.last().matched) << key;
-    EXPECT_FALSE(f.last().over) << key;
-    EXPECT_FALSE(f.last().charged.has_value()) << key;
-    EXPECT_FALSE(f.last().counted) << key;
+    EXPECT_FALSE(f.last().charged.over) << key;
+    EXPECT_FALSE(f.last().charged.units.has_value()) << key;
+    EXPECT_FALSE(f.last().is_counted()) << key;
   }
   EXPECT_EQ(f.shown().retry_after, base::never);  // deny
   f.ask(Verb::charge, 7, "none");
@@ -146,10 +148,10 @@ TEST(ChargeRequests, AreChargedTogetherIfTheyJoin) {
   Fixture f(rules);
   f.ask(Verb::charge, 30, "k", true);
   EXPECT_EQ(f.client.verdicts.size(), 2u);
-  EXPECT_EQ(f.client.verdicts[0].charged, 30);
-  EXPECT_EQ(f.client.verdicts[1].charged, 31);
+  EXPECT_EQ(f.client.verdicts[0].charged.units, 30);
+  EXPECT_EQ(f.client.verdicts[1].charged.units, 31);
   EXPECT_EQ(f.shown().remaining, -11);
-  EXPECT_TRUE(f.last().over);
+  EXPECT_TRUE(f.last().charged.over);
 }
 
 // Of a rule's limits only those with `over: count` are charged by what they refuse.

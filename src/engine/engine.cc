@@ -42,12 +42,6 @@ bool must_be_committed(const policy::Plan& plan, const policy::Plan::RequestPlan
   return false;
 }
 
-// Nothing: no rule asks for it, or the client is not known, as in tests.
-std::optional<std::string_view> certificate_of(const Batch& batch, const policy::RuleSet& rules) {
-  if (!rules.asks_certificate() || batch.sink == nullptr) return std::nullopt;
-  return batch.sink->certificate();
-}
-
 }  // namespace
 
 Engine::Engine(Deps&& deps, std::shared_ptr<spdlog::logger> log)
@@ -126,12 +120,13 @@ Served Engine::answer_batch(Batch& batch, base::Buffer& out) {
     for (; batch.next < plan.parts().size(); ++batch.next) {
       const auto& part = plan.parts()[batch.next];
       const auto& request = all[batch.first + batch.next];
-      if (request.verb == Verb::list) [[unlikely]] {
+      const Verb verb = request::told_as(request.verb);
+      if (verb == Verb::list) [[unlikely]] {
         request::Verdict verdict;
         const Lists::Started started = lists_.start(batch, request, verdict);
         if (started == Lists::Started::begun) continue;
         if (started == Lists::Started::no_room) return Served::later;
-        if (stats != nullptr) stats->answered(batch.protocol, request.verb, verdict);
+        if (stats != nullptr) stats->answered(batch.protocol, verb, verdict);
         if (!batch.session->reply(request, verdict, batch.now, out)) return Served::ended;
         continue;
       }
@@ -142,14 +137,14 @@ Served Engine::answer_batch(Batch& batch, base::Buffer& out) {
         return Served::later;
       plan.settled(part);
       if (commits_ && !needs_commit_) needs_commit_ = must_be_committed(plan, part);
-      if (stats != nullptr) stats->decided(batch.protocol, *batch.policy, plan, part, request.verb);
+      if (stats != nullptr) stats->decided(batch.protocol, *batch.policy, plan, part, verb);
       if (deps.top_keys != nullptr)
-        deps.top_keys->decided(batch.now, *batch.policy, plan, part, request.verb);
+        deps.top_keys->decided(batch.now, *batch.policy, plan, part, verb);
       if (telling) log_decision(decider_.log(), batch, request, part);
       if (batch.next < batch.tickets.size() && batch.tickets[batch.next] != no_ticket)
           [[unlikely]] {
         const Ticket ticket = batch.tickets[batch.next];
-        const bool waits = request.must_fit && never_fits(plan, part)
+        const bool waits = request.message->must_fit && never_fits(plan, part)
                                ? late_.give_up(batch, part, ticket, batch.now)
                                : late_.keep_or_release(batch, part, ticket, batch.now);
         if (waits) {
@@ -158,26 +153,26 @@ Served Engine::answer_batch(Batch& batch, base::Buffer& out) {
         }
       }
       request::Verdict verdict = verdict_of(plan, part, deps.store);
-      if (request.verb == Verb::charge) [[unlikely]]
+      if (verb == Verb::charge) [[unlikely]]
         report_charge(plan, part, request.cost, verdict);
       verdict.generation = batch.policy->generation;
-      if (stats != nullptr) stats->answered(batch.protocol, request.verb, verdict);
-      if (request.verb == Verb::charge) [[unlikely]] {
+      if (stats != nullptr) stats->answered(batch.protocol, verb, verdict);
+      if (verb == Verb::charge) [[unlikely]] {
         // Not a look, whatever its cost is.
-      } else if (request.cost == 0 || request.verb == Verb::peek) [[unlikely]] {
+      } else if (request.cost == 0 || verb == Verb::peek) [[unlikely]] {
         if (verdict.allowed) leaks_.looked(plan, part, batch.now);
-      } else if (!verdict.allowed && request.verb == Verb::take) {
+      } else if (!verdict.allowed && verb == Verb::take) {
         leaks_.refused(decider_.log(), plan, part, batch.now);
       }
-      if (is_unmatched(request.verb, verdict) && batch.sink != nullptr) [[unlikely]] {
+      if (is_unmatched(verb, verdict) && batch.sink != nullptr) [[unlikely]] {
         const request::ListenerView* const listener = batch.sink->listener();
         // If a rule in shadow applies, the request has a rule.
         if (listener != nullptr && part.step_count == 0 && listener->is_unmatched_due(batch.now))
           listener->unmatched(batch.now, example_of(batch.requests.descriptor(request)));
-        answer_unmatched(batch.sink->unmatched(), request.verb, verdict);
+        answer_unmatched(batch.sink->unmatched(), verb, verdict);
       }
       if (told_every > 0) [[unlikely]]
-        log_denied(decider_.log(), *deps.denials, told_every, batch, request.verb, part, verdict);
+        log_denied(decider_.log(), *deps.denials, told_every, batch, verb, part, verdict);
       if (!batch.session->reply(request, verdict, batch.now, out)) return Served::ended;
     }
     batch.first += plan.parts().size();
@@ -212,10 +207,10 @@ void Engine::match_all(Batch& batch, size_t end) {
   const policy::Dialect* const dialect = protocol::dialect_of(batch.protocol);
   policy::Plan& plan = batch.plan;
   const auto all = batch.requests.items();
-  const auto* const planned_rules = rules.planned(dialect);
   for (size_t i = batch.first; i < end; ++i) {
     const request::Request& request = all[i];
-    if (i + 1 < all.size() && all[i + 1].joins) [[unlikely]] {
+    const request::Message& message = *request.message;
+    if (message.together && i + 1 < all.size() && all[i + 1].message == &message) [[unlikely]] {
       i = match_together(batch, i);
       if (!plan.parts().back().error.empty()) return;
       continue;
@@ -226,33 +221,17 @@ void Engine::match_all(Batch& batch, size_t end) {
       plan.skip();
       return;
     }
-    const auto descriptor = batch.requests.descriptor(request);
-    policy::Asked asked{.descriptor = descriptor,
-                        .verb = request.verb,
-                        .all = request.all,
-                        .reset_first = request.reset_first,
-                        .as_written = request.as_written,
-                        .strict = request.strict,
-                        .scope = request.scope,
-                        .needs_store = request.needs_store,
-                        .cost = request.cost,
-                        .limits = batch.requests.limits(request),
-                        .counts = request.counts,
-                        .now = batch.now,
-                        .certificate = certificate_of(batch, rules)};
-    if (planned_rules != nullptr) [[unlikely]] {
-      plannings_.clear();
-      asked.planning = planned(*batch.session, request, planned_rules, plan.texts());
-    }
-    if (request.limits_inline && !decider_.find_inline(asked, request, batch.sink)) [[unlikely]] {
+    decider_.forget_plannings();
+    policy::Matching matching = matching_of(batch, request, plan);
+    if (!decider_.number_limits(matching, batch.sink)) [[unlikely]] {
       plan.refuse(too_many_inline_limits);
       return;
     }
-    rules.match(dialect, asked, plan);
-    if (request.answer_by.us != INT64_MAX) [[unlikely]]
-      plan.answer_by(plan.parts().size() - 1, request.answer_by);
-    if (request.charge_id != nullptr) [[unlikely]]
-      plan.charge_id(plan.parts().size() - 1, request.charge_id);
+    rules.match(dialect, matching, plan);
+    if (message.answer_by.us != INT64_MAX) [[unlikely]]
+      plan.answer_by(plan.parts().size() - 1, message.answer_by);
+    if (message.charge_id != nullptr) [[unlikely]]
+      plan.charge_id(plan.parts().size() - 1, message.charge_id);
     if (!plan.parts().back().error.empty()) return;
     if (request.verb == Verb::wait && batch.sink != nullptr && plan.may_wait()) {
       batch.tickets.resize(plan.parts().size(), no_ticket);
@@ -287,22 +266,13 @@ bool Engine::is_permitted(Batch& batch, const request::Requests::Guarded& messag
   const policy::RuleSet& rules = decider_.rules();
   const auto all = batch.requests.items();
   const policy::Dialect* const dialect = protocol::dialect_of(batch.protocol);
-  const auto* const planned_rules = rules.planned(dialect);
   for (size_t i = message.first; i < message.end; ++i) {
     const request::Request& request = all[i];
     const access::Reach& reach = message.reach_of(request);
     if (!reach.is_limited()) continue;
     judged_.clear();
-    plannings_.clear();
-    rules.match(dialect,
-                {.descriptor = batch.requests.descriptor(request),
-                 .verb = request.verb,
-                 .scope = request.scope,
-                 .limits = batch.requests.limits(request),
-                 .planning = planned(*batch.session, request, planned_rules, judged_.texts()),
-                 .now = batch.now,
-                 .certificate = certificate_of(batch, rules)},
-                judged_);
+    decider_.forget_plannings();
+    rules.match(dialect, matching_of(batch, request, judged_), judged_);
     for (const auto& step : judged_.steps(judged_.parts().front())) {
       const policy::Rule& rule = *step.rule;
       const bool is_trial = rule.mode != Mode::enforce && !rule.is_planned;
@@ -313,7 +283,8 @@ bool Engine::is_permitted(Batch& batch, const request::Requests::Guarded& messag
       const request::ListenerView* const listener =
           batch.sink == nullptr ? nullptr : batch.sink->listener();
       if (listener != nullptr) {
-        const access::Right right = request.verb == Verb::put ? access::Right::put : message.right;
+        const bool puts = request::told_as(request.verb) == Verb::put;
+        const access::Right right = puts ? access::Right::put : message.right;
         listener->refused("forbidden",
                           "the right `" +
                               std::string(access::right_names[static_cast<size_t>(right)]) +
@@ -326,61 +297,39 @@ bool Engine::is_permitted(Batch& batch, const request::Requests::Guarded& messag
   return true;
 }
 
-// What the session plans for the request, valid until `plannings_` is cleared. `rules`: those that
-// it plans by; null: it plans nothing.
-policy::Planning* Engine::planned(request::Session& session, const request::Request& request,
-                                  const policy::RuleSet::DialectRules* rules, base::Arena& texts) {
-  if (rules == nullptr) return nullptr;
-  plannings_.reserve(base::bounds::together_max);  // so that none moves
-  policy::Planning& planning = plannings_.emplace_back(
-      policy::Planning{.rules = rules->rules(), .own = *rules->own(), .texts = texts});
-  session.plan(request, planning);
-  return &planning;
+policy::Matching Engine::matching_of(Batch& batch, const request::Request& request,
+                                     policy::Plan& plan) {
+  return decider_.matching(batch.protocol, *batch.session, request,
+                           batch.requests.descriptor(request), batch.requests.limits(request),
+                           batch.sink, batch.now, plan.texts());
 }
 
-// Matches the request `first` together with the ones after it that join it. Returns the last of
+// Matches the request `first` together with the ones after it of its message. Returns the last of
 // them.
 size_t Engine::match_together(Batch& batch, size_t first) {
   const auto all = batch.requests.items();
-  std::array<policy::Asked, base::bounds::together_max> asked;
+  const request::Message& message = *all[first].message;
   const size_t part = batch.plan.parts().size();
   size_t end = first;
   bool refused = false;
-  base::Time answer_by{INT64_MAX};
-  const policy::RuleSet& rules = decider_.rules();
-  const policy::Dialect* const dialect = protocol::dialect_of(batch.protocol);
-  const auto* const planned_rules = rules.planned(dialect);
-  plannings_.clear();
+  decider_.forget_plannings();
+  together_.clear();
   do {
-    const request::Request& request = all[end];
-    SLUICE_CHECK(!request.all && !request.reset_first);  // a sum of these has no meaning
-    asked[end - first] = {
-        .descriptor = batch.requests.descriptor(request),
-        .verb = request.verb,
-        .strict = request.strict,
-        .scope = request.scope,
-        .needs_store = request.needs_store,
-        .sparing = request.sparing,
-        .needs_rule = request.needs_rule,
-        .cost = request.cost,
-        .limits = batch.requests.limits(request),
-        .counts = request.counts,
-        .planning = planned(*batch.session, request, planned_rules, batch.plan.texts()),
-        .now = batch.now,
-        .certificate = certificate_of(batch, rules)};
-    refused |=
-        request.limits_inline && !decider_.find_inline(asked[end - first], request, batch.sink);
-    answer_by = std::min(answer_by, request.answer_by);
-    ++end;
-  } while (end < all.size() && all[end].joins && end - first < asked.size());
+    const request::Request& request = all[end++];
+    // A sum of these has no meaning.
+    SLUICE_CHECK(request.verb != Verb::reset && request.verb != Verb::take_anew);
+    refused |= !decider_.number_limits(
+        together_.emplace_back(matching_of(batch, request, batch.plan)), batch.sink);
+  } while (end < all.size() && all[end].message == &message &&
+           together_.size() < base::bounds::together_max);
   if (refused) [[unlikely]] {
     for (size_t i = first; i < end; ++i) batch.plan.refuse(too_many_inline_limits);
     return end - 1;
   }
-  rules.match_together(dialect, std::span(asked).first(end - first), batch.plan,
-                       decider_.inline_limits());
-  if (answer_by.us != INT64_MAX) batch.plan.answer_by(part, answer_by);
-  if (all[first].charge_id != nullptr) batch.plan.charge_id(part, all[first].charge_id);
+  decider_.rules().match_together(protocol::dialect_of(batch.protocol), together_, batch.plan,
+                                  decider_.inline_limits());
+  if (message.answer_by.us != INT64_MAX) batch.plan.answer_by(part, message.answer_by);
+  if (message.charge_id != nullptr) batch.plan.charge_id(part, message.charge_id);
   return end - 1;
 }
 

@@ -113,8 +113,7 @@ class Engine {
   size_t judge(Batch& batch);
   bool is_permitted(Batch& batch, const request::Requests::Guarded& message);
   size_t match_together(Batch& batch, size_t first);
-  policy::Planning* planned(request::Session& session, const request::Request& request,
-                            const policy::RuleSet::DialectRules* rules, base::Arena& texts);
+  policy::Matching matching_of(Batch& batch, const request::Request& request, policy::Plan& plan);
   void continue_query(AdminQuery& query);
 
   Decider decider_;
@@ -125,8 +124,7 @@ class Engine {
   bool needs_commit_ = false;                         // see needs_commit()
   std::vector<std::shared_ptr<AdminQuery>> queries_;  // whose counters the store is asked about
   std::vector<request::Ticket> ready_;                // scratch
-  std::vector<policy::Planning>
-      plannings_;        // scratch: of one request, or of those that settle together
+  std::vector<policy::Matching> together_;            // scratch: those that settle together
   policy::Plan judged_;  // scratch: what a message of a user with limited rights would touch
 };
 

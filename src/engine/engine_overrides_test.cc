@@ -34,13 +34,17 @@ Reply read(const request::Verdict& verdict) {
   Reply reply;
   reply.allowed = verdict.allowed;
   reply.matched = verdict.matched;
-  reply.delayed = verdict.delayed;
+  reply.delayed = verdict.allowed && verdict.waited.has_value();
   reply.error = verdict.error;
   if (verdict.tightest != nullptr) {
     reply.limit = verdict.tightest->limit;
     reply.remaining = verdict.tightest->remaining;
   }
-  reply.slots = {verdict.slots.begin(), verdict.slots.end()};
+  for (const request::Charge& charge : verdict.charges) {
+    if (!charge.keeps_limits) continue;
+    const auto slots = verdict.decisions_of(charge);
+    reply.slots = {slots.begin(), slots.end()};
+  }
   return reply;
 }
 
@@ -150,7 +154,7 @@ struct Fixture {
     requests.open();
     for (const auto& [key, value] : entries) requests.add(request::Entry{key, value});
     for (const auto& limit : limits) requests.add(limit);
-    requests.commit({.verb = verb, .cost = cost, .prefix = {}, .tag = {}});
+    requests.commit({.verb = verb, .cost = cost, .tag = {}});
     base::Buffer out;
     EXPECT_EQ(engine->serve(batch, protocol, client, out, &client), Served::all);
     return next();

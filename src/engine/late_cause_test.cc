@@ -77,7 +77,7 @@ TEST(LateReplies, HaveTheStoresReasonForAFailure) {
   for (const auto cause : {request::Error::store, request::Error::memory}) {
     Batch& batch = engine.next_batch();
     batch.requests.open();
-    batch.requests.commit({.verb = request::Verb::wait, .prefix = {}, .tag = {}});
+    batch.requests.commit({.verb = request::Verb::wait, .tag = {}});
     base::Buffer out;
     ASSERT_EQ(engine.serve(batch, protocol::Protocol{}, waiter, out, &waiter), Served::all);
     ASSERT_NE(store.queue, nullptr);

@@ -18,12 +18,13 @@ void PendingReply::copy(protocol::Protocol its_protocol, const request::Request&
   brought.assign(its_limits.begin(), its_limits.end());
   protocol = its_protocol;
   tag = its_request.tag;
-  prefix = its_request.prefix;
+  message = *its_request.message;
+  message.charge_id = nullptr;  // a text of the batch; charges do not wait
   for (const auto& [key, value] : its_descriptor) descriptor.emplace_back(key, value);
   request = its_request;
   request.tag = tag;
-  request.prefix = prefix;
-  request.entry_count = request.limit_count = 0;
+  request.message = &message;
+  request.entry_count = request.limits.count = 0;
 }
 
 std::vector<request::Entry> PendingReply::entries() const {
@@ -33,7 +34,7 @@ std::vector<request::Entry> PendingReply::entries() const {
 }
 
 size_t PendingReply::bytes() const {
-  size_t sum = sizeof *this + tag.size() + prefix.size() + brought.size() * sizeof(limit::Limit);
+  size_t sum = sizeof *this + tag.size() + brought.size() * sizeof(limit::Limit);
   if (request.verb == request::Verb::wait) sum += sizeof(Denial);  // for refused_by
   for (const auto& [key, value] : descriptor)
     sum += sizeof descriptor.front() + key.size() + value.size();
@@ -216,7 +217,7 @@ bool LateReplies::keep_or_release(const Batch& batch, const policy::Plan::Reques
   if (const TopKeys* const keys = decider_.deps().top_keys)
     keys->note_waiting(*batch.policy, batch.plan, part, now, pending->refused_by);
   pending_.set_until(ticket, end_of(batch, part, now));
-  const base::Duration patience = pending->request.wait_at_most;
+  const base::Duration patience = pending->message.wait_at_most;
   const bool has_deadline =
       (patience.us > 0 || pending->interrupted) && pending->deadline.us == INT64_MAX;
   if (has_deadline)
@@ -344,26 +345,14 @@ void LateReplies::match_again(Ticket ticket, base::Time now) {
   if (batch.policy != decider_.policy()) batch.policy = decider_.policy();
   batch.overrides_seen = decider_.overrides_changes();
   const auto entries = pending->entries();
-  policy::Asked asked{.descriptor = entries,
-                      .verb = Verb::wait,
-                      .scope = pending->request.scope,
-                      .cost = pending->request.cost,
-                      .limits = pending->brought,
-                      .now = now,
-                      .overrides = decider_.overrides(),
-                      .certificate = pending->sink->certificate()};
-  if (pending->request.limits_inline &&
-      !decider_.find_inline(asked, pending->request, pending->sink))
+  decider_.forget_plannings();
+  policy::Matching matching =
+      decider_.matching(pending->protocol, *pending->session, pending->request, entries,
+                        pending->brought, pending->sink, now, batch.plan.texts());
+  matching.overrides = decider_.overrides();
+  if (!decider_.number_limits(matching, pending->sink))
     return match_later(ticket, {now.us + look_at_clock_after.us});
-  const policy::Dialect* const dialect = protocol::dialect_of(pending->protocol);
-  std::optional<policy::Planning> planning;
-  if (const auto* const planned = decider_.rules().planned(dialect); planned != nullptr) {
-    planning.emplace(policy::Planning{
-        .rules = planned->rules(), .own = *planned->own(), .texts = batch.plan.texts()});
-    pending->session->plan(pending->request, *planning);
-    asked.planning = &*planning;
-  }
-  decider_.rules().match(dialect, asked, batch.plan);
+  decider_.rules().match(protocol::dialect_of(pending->protocol), matching, batch.plan);
   const auto& part = batch.plan.parts().back();
   // A request that has its answer was decided by the policy under which it was settled.
   if (batch.plan.may_wait()) {
@@ -374,7 +363,7 @@ void LateReplies::match_again(Ticket ticket, base::Time now) {
     const request::Group& group = batch.plan.group(batch.plan.steps(part).back());
     if (group.answered) return;
     if (group.parked) {
-      const bool ends = pending->request.must_fit && never_fits(batch.plan, part) &&
+      const bool ends = pending->message.must_fit && never_fits(batch.plan, part) &&
                         decider_.deps().store.cancel(decider_.completions(), ticket, now);
       if (!ends) {
         keep_or_release(batch, part, ticket, now);
@@ -385,7 +374,6 @@ void LateReplies::match_again(Ticket ticket, base::Time now) {
     return;
   }
   request::Verdict verdict = verdict_of(batch.plan, part, decider_.deps().store);
-  verdict.delayed = verdict.allowed;
   verdict.generation = batch.policy->generation;
   reply(ticket, verdict, now);
 }
@@ -446,13 +434,11 @@ void LateReplies::take_answers() {
       continue;
     }
     SLUICE_CHECK(pending->limits.size() == settled.decisions.size());
-    verdict.delayed = true;
     // False also if the store failed and the request's rules refuse then.
     verdict.allowed = std::all_of(settled.decisions.begin(), settled.decisions.end(),
                                   [](const limit::Decision& d) { return d.allowed; });
     for (size_t i = 0; i < settled.decisions.size(); ++i) {
-      weigh(settled.decisions[i], has_counter(pending->limits[i].algorithm), verdict);
-      if (verdict.tightest != &settled.decisions[i]) continue;
+      if (!weigh(settled.decisions[i], verdict)) continue;
       verdict.rule = pending->limit_rules[i]->name;
       verdict.limit = &pending->limits[i];
       verdict.inline_limit = pending->limit_rules[i]->limits_from == policy::LimitsFrom::request;
@@ -482,7 +468,7 @@ void LateReplies::expire() {
 void LateReplies::reply(Ticket ticket, const request::Verdict& given, base::Time now) {
   const PendingReply* const pending = pending_.find(ticket);
   request::Verdict verdict = given;
-  verdict.waited = {decider_.deps().clock.monotonic().us - pending->asked_at.us};
+  verdict.waited = base::Duration{decider_.deps().clock.monotonic().us - pending->asked_at.us};
   if (verdict.generation == 0 && pending->policy != nullptr)
     verdict.generation = pending->policy->generation;
   ReplySink& sink = *pending->sink;

@@ -82,8 +82,9 @@ struct PendingReply {
   ReplySink* sink = nullptr;            // null: the slot is free
   request::Session* session = nullptr;  // of the sink
   protocol::Protocol protocol{};
-  request::Request request;  // its tag and prefix point to the two texts below
-  std::string tag, prefix;
+  request::Request request;  // its tag and message are the two below
+  std::string tag;
+  request::Message message;
   std::vector<std::pair<std::string, std::string>> descriptor;
   std::vector<limit::Limit> brought;  // limits that came with the request
   base::Time since{};                 // when the request arrived

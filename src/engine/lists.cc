@@ -223,10 +223,11 @@ Lists::Queue* Lists::queue_of(ReplySink& sink) {
 Lists::Started Lists::start(const Batch& batch, const request::Request& request,
                             request::Verdict& verdict) {
   const auto descriptor = batch.requests.descriptor(request);
+  SLUICE_CHECK(!descriptor.empty());  // the last entry is the beginning of the keys
   ReplySink* const sink = batch.sink;
   std::string_view error;
-  const policy::Rule* const rule =
-      decider_.rules().decider(protocol::dialect_of(batch.protocol), descriptor, error);
+  const policy::Rule* const rule = decider_.rules().decider(
+      protocol::dialect_of(batch.protocol), descriptor.first(descriptor.size() - 1), error);
   const bool begins = rule != nullptr && decider_.deps().scanner != nullptr && sink != nullptr;
   if (begins && sink->is_leaving()) return Started::begun;
   if (begins) {
@@ -265,7 +266,7 @@ void Lists::search(Queue& queue) {
   for (const auto& list : queue.lists) {
     if (list->state != OpenList::State::wanted) continue;
     list->state = OpenList::State::searched;
-    decider_.deps().scanner->list(&queue.sink, *list->space, list->asked.prefix,
+    decider_.deps().scanner->list(&queue.sink, *list->space, list->asked.descriptor.back().second,
                                   [this, pin = list->policy, weak = list->weak_from_this()](
                                       const TableScanner::Found& found) {
                                     decider_.deps().run([this, weak, found] {
@@ -345,17 +346,20 @@ void Lists::plan(OpenList& list) {
   const policy::Dialect* const dialect = protocol::dialect_of(list.asked.protocol);
   std::vector<request::Entry> entries = list.asked.entries();
   std::string_view error;
-  const policy::Rule* const rule = decider_.rules().decider(dialect, entries, error);
+  const policy::Rule* const rule =
+      decider_.rules().decider(dialect, std::span(entries).first(entries.size() - 1), error);
   list.matched = rule != nullptr;
   if (rule == nullptr) return;
   const base::Time now = decider_.now();
-  entries.push_back({rule->actor.front(), {}});
+  entries.back().key = rule->actor.front();
   for (const std::string& key : *list.keys) {
     entries.back().value = key;
-    decider_.rules().match(
-        dialect,
-        {.descriptor = entries, .verb = Verb::peek, .now = now, .overrides = decider_.overrides()},
-        batch.plan);
+    decider_.rules().match(dialect,
+                           {.descriptor = entries,
+                            .request = {.verb = Verb::peek, .tag = {}},
+                            .now = now,
+                            .overrides = decider_.overrides()},
+                           batch.plan);
   }
 }
 
@@ -373,7 +377,7 @@ void Lists::read(OpenList& list) {
   std::vector<request::Listed> listed;
   for (size_t i = 0; i < parts.size(); ++i) {
     const request::Verdict verdict = verdict_of(batch.plan, parts[i], store);
-    if (verdict.tightest == nullptr || !verdict.error.empty() || !verdict.counted) continue;
+    if (verdict.tightest == nullptr || !verdict.error.empty() || !verdict.is_counted()) continue;
     // A counter that is full only because of a PUT is left out, as one that does not exist.
     const limit::Decision& d = *verdict.tightest;
     if (d.reset_after == base::never && d.remaining == d.limit) continue;

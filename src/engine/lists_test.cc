@@ -158,7 +158,7 @@ struct World {
     requests.open();
     requests.add(request::Entry{"type", "ip"});
     requests.add(request::Entry{"key", key});
-    requests.commit({.verb = request::Verb::take, .prefix = {}, .tag = "1"});
+    requests.commit({.verb = request::Verb::take, .tag = "1"});
     auto served = engine->serve(*client.batch, protocol::find("limitd").value(), client.session,
                                 client.out, &client);
     while (served == Served::later) {
@@ -223,7 +223,8 @@ void Client::ask(const std::string& type, const std::vector<std::string>& prefix
     const std::string& its = texts.emplace_back(prefix);
     requests.open();
     requests.add(request::Entry{"type", texts.emplace_back(type)});
-    requests.commit({.verb = request::Verb::list, .note = 3, .prefix = its, .tag = id});
+    requests.add(request::Entry{"key", its});
+    requests.commit({.verb = request::Verb::list, .note = 3, .tag = id});
     if (!leaving) asked.emplace_back(id, prefix);
   }
   out.clear();

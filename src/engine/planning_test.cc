@@ -55,10 +55,11 @@ struct Planner final : request::Session {
   }
   bool reply(const request::Request&, const request::Verdict& verdict, base::Time,
              base::Buffer&) override {
-    told.push_back(verdict.planned == nullptr
-                       ? "none"
-                       : std::string(verdict.planned->key) + ":" +
-                             std::to_string(verdict.planned_decisions.front().remaining));
+    told.push_back(
+        verdict.planned == nullptr
+            ? "none"
+            : std::string(verdict.planned->key) + ":" +
+                  std::to_string(verdict.decisions_of(*verdict.planned).front().remaining));
     return true;
   }
   request::Fault fault() const override { return {}; }
@@ -82,13 +83,14 @@ struct World {
         Engine::Deps{.store = store, .clock = clock, .live = *live},
         std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>()));
   }
-  // Serves requests with these notes; `joins`: the second one joins the first, and so on.
+  // Serves requests with these notes; `joins`: they settle together.
   std::vector<std::string> ask(const std::vector<uint32_t>& notes, bool joins = false) {
     Batch& batch = engine->next_batch();
+    const request::Message* const message =
+        batch.requests.hold(request::Message{.together = joins});
     for (const uint32_t note : notes) {
       batch.requests.open();
-      batch.requests.commit(
-          {.joins = joins && note != notes.front(), .note = note, .prefix = {}, .tag = {}});
+      batch.requests.commit({.message = message, .note = note, .tag = {}});
     }
     Planner session;
     base::Buffer out;

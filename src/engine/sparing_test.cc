@@ -64,16 +64,15 @@ struct World {
         std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>()));
   }
 
-  // Serves the requests of one message, one for each rule's name, all of them like `like`. Returns
-  // all verdicts.
-  std::string take(const std::vector<std::string>& names, request::Request like) {
+  // Serves the requests of one message, one for each rule's name. Returns all verdicts.
+  std::string take(const std::vector<std::string>& names, const request::Message& like,
+                   int64_t cost = 1) {
     Batch& batch = engine->next_batch();
+    const request::Message* const message = batch.requests.hold(like);
     for (size_t i = 0; i < names.size(); ++i) {
       batch.requests.open();
       batch.requests.add(request::Entry{names[i], "x"});
-      request::Request one = like;
-      one.joins = like.joins && i > 0;
-      batch.requests.commit(one);
+      batch.requests.commit({.message = message, .cost = cost, .tag = {}});
     }
     Ear ear;
     base::Buffer out;
@@ -90,33 +89,32 @@ struct World {
 
 TEST(Sparing, ChargesOnlyTheCountersThatRefuse) {
   World world;
-  const request::Request sparing{.joins = true, .sparing = true, .prefix = {}, .tag = {}};
+  const request::Message sparing{.together = true, .refused = request::Refused::spares};
   EXPECT_EQ(world.take({"min", "hour"}, sparing), "yes 1, yes 4");
   EXPECT_EQ(world.take({"min"}, sparing), "yes 0");
   EXPECT_EQ(world.take({"min", "none", "hour"}, sparing), "no -1, no rule, yes 4");
   EXPECT_EQ(world.take({"hour", "min"}, sparing), "yes 4, no -2");
-  EXPECT_EQ(world.take({"hour"}, {.prefix = {}, .tag = {}}), "yes 3");
+  EXPECT_EQ(world.take({"hour"}, {}), "yes 3");
 }
 
 // Each charge is decided on the counter's state before the group, and they count one after the
 // other.
 TEST(Sparing, MayChargeACounterSeveralTimes) {
   World world;
-  const request::Request sparing{.joins = true, .sparing = true, .prefix = {}, .tag = {}};
+  const request::Message sparing{.together = true, .refused = request::Refused::spares};
   EXPECT_EQ(world.take({"min", "min"}, sparing), "yes 1, yes 0");
   EXPECT_EQ(world.take({"min", "hour", "min"}, sparing), "no -1, yes 5, no -2");
   EXPECT_EQ(world.take({"hour", "hour", "hour"}, sparing), "yes 4, yes 3, yes 2");
-  EXPECT_EQ(world.take({"hour"}, {.cost = 2, .prefix = {}, .tag = {}}), "yes 0");
+  EXPECT_EQ(world.take({"hour"}, {}, 2), "yes 0");
 }
 
 TEST(TooLate, NothingIsCharged) {
   World world;
   for (const bool joins : {false, true}) {
-    EXPECT_EQ(world.take({"min", "hour"},
-                         {.joins = joins, .answer_by = {now_us}, .prefix = {}, .tag = {}}),
+    EXPECT_EQ(world.take({"min", "hour"}, {.together = joins, .answer_by = {now_us}}),
               "deadline, deadline");
   }
-  EXPECT_EQ(world.take({"min"}, {.answer_by = {now_us + 1}, .prefix = {}, .tag = {}}), "yes 1");
+  EXPECT_EQ(world.take({"min"}, {.answer_by = {now_us + 1}}), "yes 1");
   EXPECT_EQ(world.store.stats().counters, 1u);
 }
 

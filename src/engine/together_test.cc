@@ -93,16 +93,14 @@ struct World {
 
   // Adds requests that settle together; a batch may have several such groups.
   void add(request::Requests& requests, const std::vector<Wish>& wishes) const {
+    const request::Message* const message =
+        requests.hold(request::Message{.together = true, .needs_rule = need_rules});
     for (size_t i = 0; i < wishes.size(); ++i) {
       requests.open();
       requests.add(request::Entry{wishes[i].key, wishes[i].value});
       if (const int64_t quota = wishes[i].quota; quota > 0)
         requests.add(limit::Limit{limit::Algorithm::token_bucket, quota, base::seconds(1), quota});
-      requests.commit({.joins = i > 0,
-                       .needs_rule = need_rules,
-                       .cost = wishes[i].cost,
-                       .prefix = {},
-                       .tag = {}});
+      requests.commit({.message = message, .cost = wishes[i].cost, .tag = {}});
     }
   }
   std::vector<Told> take(const std::vector<std::vector<Wish>>& all) {
@@ -114,7 +112,7 @@ struct World {
     return ear.told;
   }
 
-  bool need_rules = false;  // request::Request::needs_rule
+  bool need_rules = false;  // request::Message::needs_rule
   request::Spaces spaces;
   base::Clock clock{{[] { return now_us; }, [] { return now_us; }}};
   store::EmbeddedStore store{0, base::Hash(1), spaces};

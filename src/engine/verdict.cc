@@ -14,8 +14,9 @@ void report_charge(const policy::Plan& plan, const policy::Plan::RequestPlan& pa
   const limit::Decision* shown = nullptr;
   for (const auto& step : plan.steps(part)) {
     if (step.rule->mode != policy::Mode::enforce) continue;
-    verdict.known = std::max(verdict.known, plan.group(step).known);
-    if (verdict.known == request::Known::other_content) {  // the decisions are void
+    request::Charged& charged = verdict.charged;
+    charged.known = std::max(charged.known, plan.group(step).known);
+    if (charged.known == request::Known::other_content) {  // the decisions are void
       verdict.allowed = false;
       verdict.tightest = nullptr;
       return;
@@ -24,27 +25,20 @@ void report_charge(const policy::Plan& plan, const policy::Plan::RequestPlan& pa
     const auto decisions = plan.decisions(step);
     const bool is_counted = charge.keeps_limits || limit::is_counted(charge.limits);
     if (is_counted) {
-      const int64_t charged = std::max<int64_t>(0, cost - charge.dropped);
-      verdict.charged = std::min(verdict.charged.value_or(charged), charged);
+      const int64_t units = std::max<int64_t>(0, cost - charge.dropped);
+      charged.units = std::min(charged.units.value_or(units), units);
     }
     for (size_t i = 0; i < decisions.size(); ++i) {
       const limit::Decision& d = decisions[i];
-      verdict.over |= d.remaining < 0;
-      if (shown != nullptr &&
-          (d.retry_after != shown->retry_after ? d.retry_after < shown->retry_after
-                                               : d.remaining >= shown->remaining))
-        continue;
+      charged.over |= d.remaining < 0;
+      if (shown != nullptr && !request::is_tighter_of_charge(d, *shown)) continue;
       shown = &d;
       verdict.rule = step.rule->name;
       verdict.limit = charge.keeps_limits ? nullptr : &charge.limits[i];
       verdict.inline_limit = step.rule->limits_from == policy::LimitsFrom::request;
-      verdict.counted = charge.keeps_limits || limit::has_counter(charge.limits[i].algorithm);
-      verdict.encoding = charge.space->encoding;
     }
   }
-  if (shown == nullptr) return;
-  verdict.tightest = shown;
-  verdict.more_after = shown->retry_after;
+  if (shown != nullptr) verdict.tightest = shown;
 }
 
 void answer_unmatched(request::Unmatched unmatched, request::Verb verb, request::Verdict& verdict) {
@@ -65,8 +59,6 @@ void answer_unmatched(request::Unmatched unmatched, request::Verb verb, request:
   verdict.allowed = allows || verb == request::Verb::charge;
   verdict.tightest = allows ? &allowed : &denied;
   verdict.limit = allows ? &always : &never;
-  verdict.counted = false;
-  verdict.more_after = allows ? allowed.reset_after : denied.retry_after;
 }
 
 }  // namespace sluice::engine

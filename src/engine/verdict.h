@@ -8,22 +8,11 @@
 
 namespace sluice::engine {
 
-// The verdict shows the tightest of several decisions, with its own times: the refusal with the
-// longest wait; without a refusal the one with the least units left, and of equal ones the one that
-// takes longest to be full again.
-inline void weigh(const limit::Decision& d, bool counted, request::Verdict& verdict,
-                  request::KeyEncoding encoding = request::KeyEncoding::own) {
-  const limit::Decision* t = verdict.tightest;
-  const bool tighter =
-      t == nullptr || (d.allowed != t->allowed       ? !d.allowed
-                       : !d.allowed                  ? d.retry_after > t->retry_after
-                       : d.remaining != t->remaining ? d.remaining < t->remaining
-                                                     : d.reset_after > t->reset_after);
-  if (!tighter) return;
-  verdict.tightest = &d;
-  verdict.counted = counted;
-  verdict.encoding = encoding;
-  verdict.more_after = d.allowed ? d.reset_after : d.retry_after;
+// The verdict shows the tightest of several decisions. True: it is this one.
+inline bool weigh(const limit::Decision& d, request::Verdict& verdict) {
+  const bool tighter = verdict.tightest == nullptr || request::is_tighter(d, *verdict.tightest);
+  if (tighter) verdict.tightest = &d;
+  return tighter;
 }
 
 // Does the request ask for more than one of its limits can ever allow?
@@ -42,12 +31,12 @@ inline request::Verdict verdict_of(const policy::Plan& plan, const policy::Plan:
                                    const store::Store& store) {
   request::Verdict verdict;
   verdict.error = part.error;
+  verdict.decisions = plan.all_decisions();
   for (const auto& step : plan.steps(part)) {
     const auto& group = plan.group(step);
-    if (step.rule->is_planned && group.error == request::Error::none) [[unlikely]] {
-      verdict.planned = &plan.charge(step);
-      verdict.planned_decisions = plan.decisions(step);
-    }
+    const auto& charge = plan.charge(step);
+    if (step.rule->is_planned && group.error == request::Error::none) [[unlikely]]
+      verdict.planned = &charge;
     if (step.rule->mode != policy::Mode::enforce)
       continue;  // the failure of a shadow rule does not fail the request
     if (group.error != request::Error::none) {
@@ -55,35 +44,24 @@ inline request::Verdict verdict_of(const policy::Plan& plan, const policy::Plan:
       verdict.cause = group.error;
       return verdict;
     }
-    verdict.matched = true;
-    verdict.allowed = group.allowed;
-    const auto& charge = plan.charge(step);
-    const auto decisions = plan.decisions(step);
-    if (verdict.decisions == nullptr)
+    if (!verdict.matched)
       verdict.charges = part.joint ? plan.joint_charges(part)
                                    // The charges of a group lie side by side.
                                    : request::ChargeList(&charge, group.charge_count);
-    verdict.decisions = decisions.data() - charge.decision_first;
-    if (charge.keeps_limits) {
-      verdict.slots = decisions;
-      verdict.slot_mask = charge.slot_mask;
-    }
+    verdict.matched = true;
+    verdict.allowed = group.allowed;
+    const auto decisions = plan.decisions(step);
     for (size_t i = 0; i < decisions.size(); ++i) {
-      weigh(decisions[i], charge.keeps_limits || has_counter(charge.limits[i].algorithm), verdict,
-            charge.space->encoding);
-      if (verdict.tightest != &decisions[i]) continue;
+      if (!weigh(decisions[i], verdict)) continue;
       verdict.rule = step.rule->name;
       verdict.limit = charge.keeps_limits ? nullptr : &charge.limits[i];
       verdict.inline_limit = step.rule->limits_from == policy::LimitsFrom::request;
     }
   }
-  if (verdict.tightest != nullptr && !verdict.allowed)
-    verdict.more_after = verdict.tightest->retry_after;
   return verdict;
 }
 
-// The verdict of a charge shows the limit that takes longest until it grants one unit and, of equal
-// ones, has the least left. `cost`: the request's.
+// Makes the verdict that of a charge (request::is_tighter_of_charge). `cost`: the request's.
 void report_charge(const policy::Plan& plan, const policy::Plan::RequestPlan& part, int64_t cost,
                    request::Verdict& verdict);
 

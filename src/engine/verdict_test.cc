@@ -27,7 +27,7 @@ TEST(Verdict, TheListenersSettingAnswersUnmatchedTakes) {
   EXPECT_EQ(allowed.tightest->remaining, base::bounds::quota_max);
   EXPECT_EQ(allowed.limit->algorithm, limit::Algorithm::unlimited);
   EXPECT_TRUE(denied.matched && !denied.allowed);
-  EXPECT_EQ(denied.more_after, base::never);
+  EXPECT_EQ(denied.tightest->retry_after, base::never);
   EXPECT_EQ(denied.limit->algorithm, limit::Algorithm::deny);
   EXPECT_EQ(failed.error, request::no_rule_applies);
   verdict.error = "the store failed";

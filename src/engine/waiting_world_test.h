@@ -165,8 +165,8 @@ struct Client final : request::Session, ReplySink {
     Reply reply;
     reply.allowed = verdict.allowed;
     reply.matched = verdict.matched;
-    reply.delayed = verdict.delayed;
-    reply.counted = verdict.counted;
+    reply.delayed = verdict.allowed && verdict.waited.has_value();
+    reply.counted = verdict.is_counted();
     reply.expired = verdict.expired;
     reply.error = verdict.error;
     for (const request::Listed& item : verdict.listed)
@@ -224,16 +224,14 @@ struct Seat {
     request::Requests& requests = batch.requests;
     for (const Wish& wish : wishes) {
       const Wish& kept = texts.emplace_back(wish);
-      const bool lists = kept.verb == request::Verb::list;
       requests.open();
       if (kept.entry == "item") requests.add(request::Entry{"type", kept.entry});
       const std::string_view entry = kept.entry == "item" ? "key" : std::string_view(kept.entry);
-      if (!lists) requests.add(request::Entry{entry, kept.key});
+      requests.add(request::Entry{entry, kept.key});
       requests.commit({.verb = kept.verb,
-                       .must_fit = kept.must_fit,
-                       .wait_at_most = kept.wait_at_most,
+                       .message = requests.hold(request::Message{
+                           .must_fit = kept.must_fit, .wait_at_most = kept.wait_at_most}),
                        .cost = kept.cost,
-                       .prefix = lists ? std::string_view(kept.key) : std::string_view(),
                        .tag = kept.tag});
     }
     base::Buffer out;

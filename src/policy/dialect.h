@@ -15,6 +15,7 @@
 #include "limit/limit.h"
 #include "policy/match_steps.h"
 #include "request/charge.h"
+#include "request/request.h"
 
 namespace sluice::policy {
 

@@ -24,7 +24,7 @@ namespace {
 // settle, so that the explanation agrees with the server.
 class Explainer {
  public:
-  Explainer(const Asked& asked, const Plan& plan,
+  Explainer(const Matching& asked, const Plan& plan,
             const std::function<void(RuleExplanation&&)>& visit)
       : asked_(asked), plan_(plan), steps_(plan.steps(plan.parts().front())), visit_(visit) {}
 
@@ -78,7 +78,7 @@ class Explainer {
     visit_(std::move(e));
   }
 
-  const Asked& asked_;
+  const Matching& asked_;
   const Plan& plan_;
   const std::span<const Plan::RuleMatch> steps_;
   const std::function<void(RuleExplanation&&)>& visit_;
@@ -87,7 +87,7 @@ class Explainer {
 
 }  // namespace
 
-size_t explain_each(const RuleSet& rules, const Dialect* dialect, const Asked& asked,
+size_t explain_each(const RuleSet& rules, const Dialect* dialect, const Matching& asked,
                     const std::function<void(RuleExplanation&&)>& visit) {
   Plan plan;
   const auto others = rules.rules(dialect);
@@ -100,7 +100,7 @@ size_t explain_each(const RuleSet& rules, const Dialect* dialect, const Asked& a
   return unreached;
 }
 
-Explanation explain(const RuleSet& rules, const Dialect* dialect, const Asked& asked) {
+Explanation explain(const RuleSet& rules, const Dialect* dialect, const Matching& asked) {
   Explanation explanation;
   explanation.unreached = explain_each(rules, dialect, asked, [&](RuleExplanation&& e) {
     explanation.reached.push_back(std::move(e));

@@ -37,9 +37,9 @@ struct Explanation {
 };
 
 // `dialect` as in RuleSet::match.
-Explanation explain(const RuleSet& rules, const Dialect* dialect, const Asked& asked);
+Explanation explain(const RuleSet& rules, const Dialect* dialect, const Matching& asked);
 // The same, but calls `visit` for each rule in order; returns the number of rules not reached.
-size_t explain_each(const RuleSet& rules, const Dialect* dialect, const Asked& asked,
+size_t explain_each(const RuleSet& rules, const Dialect* dialect, const Matching& asked,
                     const std::function<void(RuleExplanation&&)>& visit);
 
 }  // namespace sluice::policy

@@ -83,7 +83,9 @@ struct World {
     // As a session would.
     if (const auto found = planning.own.find(entries, planning.steps, planning.texts))
       planning.charge = {&planning.rules[found->rule], found->key, found->actor};
-    rules.match(&first_dialect, {.descriptor = entries, .verb = verb, .planning = &planning}, plan);
+    rules.match(
+        &first_dialect,
+        {.descriptor = entries, .request = {.verb = verb, .tag = {}}, .planning = &planning}, plan);
     return plan.parts()[0];
   }
   std::vector<std::string> names(const Plan::RequestPlan& part) {

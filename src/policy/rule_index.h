@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "policy/text.h"
-#include "request/charge.h"
+#include "request/request.h"
 
 namespace sluice::policy {
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <tuple>
 #include <utility>
 
@@ -103,9 +102,7 @@ void Plan::answer_by(size_t part, base::Time time) {
 
 std::span<const limit::Decision> Plan::decisions(const RuleMatch& step) const {
   const request::Charge& its = charges_[step.charge];
-  const size_t count =
-      its.keeps_limits ? static_cast<size_t>(std::popcount(its.slot_mask)) : its.limits.size();
-  return std::span(decisions_).subspan(its.decision_first, count);
+  return std::span(decisions_).subspan(its.decision_first, its.decided());
 }
 
 void Plan::open_group(bool may_fail) {
@@ -126,14 +123,16 @@ bool has_algorithms_of(std::span<const limit::Limit> limits, const Rule& rule) {
 
 namespace {
 
-inline request::Verb verb_of(const Rule& rule, const Asked& asked) {
+inline request::Verb verb_of(const Rule& rule, const Matching& asked) {
   // What waits is taken when it is granted, so it is not charged before.
-  if (asked.verb == request::Verb::wait) return request::Verb::take;
-  const bool counts = asked.verb == request::Verb::take && rule.counts != 0 && !asked.strict;
-  return counts ? request::Verb::count : asked.verb;
+  if (asked.request.verb == request::Verb::wait) return request::Verb::take;
+  const request::Verb verb = request::told_as(asked.request.verb);
+  const bool counts = verb == request::Verb::take && rule.counts != 0 &&
+                      asked.request.message->refused != request::Refused::nothing;
+  return counts ? request::Verb::count : verb;
 }
 
-inline bool brings_limits(const Rule& rule, const Asked& asked) {
+inline bool brings_limits(const Rule& rule, const Matching& asked) {
   return rule.limits_from == LimitsFrom::request && asked.limits_id != 0;
 }
 
@@ -141,7 +140,8 @@ inline bool brings_limits(const Rule& rule, const Asked& asked) {
 
 // Adds a charge to the last group. Forced inline, because each decision goes through it.
 [[gnu::always_inline]] inline void Plan::add_charge(const Rule& rule, std::string_view key,
-                                                    const Asked& asked) {
+                                                    const Matching& asked) {
+  const request::Request& its = asked.request;
   const bool keeps_limits = rule.limits.empty();
   const bool brings_numbers =
       rule.limits_from == LimitsFrom::numbers && has_algorithms_of(asked.limits, rule);
@@ -149,11 +149,10 @@ inline bool brings_limits(const Rule& rule, const Asked& asked) {
   charges_.push_back({.space = rule.space,
                       .key = key,
                       .verb = verb_of(rule, asked),
-                      .all = asked.all,
-                      .reset_first = keeps_limits && asked.reset_first,
+                      .all = its.verb == request::Verb::reset,
+                      .reset_first = keeps_limits && its.verb == request::Verb::take_anew,
                       .keeps_limits = keeps_limits,
-                      .as_written = asked.as_written,
-                      .cost = negative_costs ? asked.cost : std::max<int64_t>(asked.cost, 0),
+                      .cost = negative_costs ? its.cost : std::max<int64_t>(its.cost, 0),
                       .limits = keeps_limits || brings_numbers ? asked.limits : rule.limits,
                       .rule_name = &rule.name,
                       .limits_id = rule.limits_id,
@@ -163,8 +162,9 @@ inline bool brings_limits(const Rule& rule, const Asked& asked) {
     request::Charge& charge = charges_.back();
     charge.limits = asked.limits;
     charge.limits_id = asked.limits_id;
-    charge.counts = asked.counts;
-    if (asked.verb == request::Verb::take && asked.counts != 0) charge.verb = request::Verb::count;
+    charge.counts = its.limits.counts;
+    if (its.verb == request::Verb::take && charge.counts != 0) charge.verb = request::Verb::count;
+    charge.as_written = its.verb == request::Verb::peek && its.limits.count == 0;
   }
   decisions_.resize(decisions_.size() + room_of(charges_.back()));
   request::Group& group = groups_.back();
@@ -172,14 +172,14 @@ inline bool brings_limits(const Rule& rule, const Asked& asked) {
   // A request without the numbers is about the counter itself, which only the store knows.
   // A charge that is not stored would be lost.
   const bool needs_store =
-      asked.needs_store || (rule.limits_from == LimitsFrom::numbers && !brings_numbers) ||
-      (asked.verb == request::Verb::charge && rule.on_store_error != request::OnError::local);
+      its.message->needs_store || (rule.limits_from == LimitsFrom::numbers && !brings_numbers) ||
+      (its.verb == request::Verb::charge && rule.on_store_error != request::OnError::local);
   group.on_error =
       std::min(group.on_error, needs_store ? request::OnError::error : rule.on_store_error);
 }
 
 void Plan::add_step(const Rule& rule, std::string_view key, std::string_view actor,
-                    const Asked& asked) {
+                    const Matching& asked) {
   steps_.push_back({&rule, static_cast<uint32_t>(groups_.size() - 1),
                     static_cast<uint32_t>(charges_.size()), 0, actor});
   add_charge(rule, key, asked);
@@ -223,10 +223,10 @@ limit::LimitMask counts_of(const Rule& rule, std::span<const limit::Limit> limit
 }
 
 // In a sparing group each charge of a counter is decided by itself.
-bool Plan::follows(const request::Charge& other, const Rule& rule, const Asked& asked) const {
-  return asked.sparing && other.verb == request::Verb::count &&
-         verb_of(rule, asked) == request::Verb::count && all_count(rule.limits, rule.counts) &&
-         all_count(other.limits, other.counts);
+bool Plan::follows(const request::Charge& other, const Rule& rule, const Matching& asked) const {
+  return asked.request.message->refused == request::Refused::spares &&
+         other.verb == request::Verb::count && verb_of(rule, asked) == request::Verb::count &&
+         all_count(rule.limits, rule.counts) && all_count(other.limits, other.counts);
 }
 
 namespace {
@@ -248,8 +248,8 @@ int64_t sum_of(int64_t a, int64_t b) {
 // If the last group charges the counter already, the cost is added to that charge, or the new
 // charge follows it. `charge`: the index of the charge; `view`: what the request sees of it, or
 // no_view. Returns an error if the costs cannot be added.
-std::string_view Plan::add_joint_charge(const Rule& rule, std::string_view key, const Asked& asked,
-                                        uint32_t& charge, uint32_t& view) {
+std::string_view Plan::add_joint_charge(const Rule& rule, std::string_view key,
+                                        const Matching& asked, uint32_t& charge, uint32_t& view) {
   view = no_view;
   for (charge = groups_.back().charge_first; charge < charges_.size(); ++charge) {
     request::Charge& other = charges_[charge];
@@ -265,10 +265,11 @@ std::string_view Plan::add_joint_charge(const Rule& rule, std::string_view key, 
     const std::span<const limit::Limit> limits =
         brings || brings_numbers ? asked.limits : rule.limits;
     const bool is_same = std::ranges::equal(limits, other.limits) &&
-                         (!brings || other.counts == asked.counts) && other.costs == nullptr;
+                         (!brings || other.counts == asked.request.limits.counts) &&
+                         other.costs == nullptr;
     if (!is_same && brings) return join_list(charge, asked, view);
     if (other.keeps_limits || !is_same) return other_limits;
-    other.cost = sum_of(other.cost, std::max<int64_t>(asked.cost, 0));
+    other.cost = sum_of(other.cost, std::max<int64_t>(asked.request.cost, 0));
     return {};
   }
   add_charge(rule, key, asked);
@@ -276,7 +277,7 @@ std::string_view Plan::add_joint_charge(const Rule& rule, std::string_view key, 
 }
 
 // Adds the request's list of limits to those of the charge, which came with earlier requests.
-std::string_view Plan::join_list(uint32_t index, const Asked& asked, uint32_t& view) {
+std::string_view Plan::join_list(uint32_t index, const Matching& asked, uint32_t& view) {
   request::Charge& charge = charges_[index];
   const auto view_of = [&](const request::Charge& its, size_t list) {
     view = static_cast<uint32_t>(views_.size());
@@ -297,10 +298,11 @@ std::string_view Plan::join_list(uint32_t index, const Asked& asked, uint32_t& v
   }
   const auto of_it = std::ranges::find(views_, index, &View::joined);
   JoinedList& list = *lists_[of_it->list];
-  const int64_t cost = std::max<int64_t>(asked.cost, 0);
+  const int64_t cost = std::max<int64_t>(asked.request.cost, 0);
+  const limit::LimitMask its_counts = asked.request.limits.counts;
   charge.cost = sum_of(charge.cost, cost);
   const auto known = std::find_if(of_it, views_.end(), [&](const View& one) {
-    return one.joined == index && one.its.counts == asked.counts &&
+    return one.joined == index && one.its.counts == its_counts &&
            std::ranges::equal(one.its.limits, asked.limits);
   });
   if (known != views_.end()) {
@@ -310,7 +312,7 @@ std::string_view Plan::join_list(uint32_t index, const Asked& asked, uint32_t& v
     request::Charge its = of_it->its;
     its.limits = asked.limits;
     its.limits_id = asked.limits_id;
-    its.counts = asked.counts;
+    its.counts = its_counts;
     its.cost = cost;
     if (its.verb == request::Verb::take || its.verb == request::Verb::count)
       its.verb = its.counts == 0 ? request::Verb::take : request::Verb::count;
@@ -321,7 +323,7 @@ std::string_view Plan::join_list(uint32_t index, const Asked& asked, uint32_t& v
       size_t at = 0;
       while (at < list.count && (paired[at] || !limit::same_kind(list.limits[at], limit))) ++at;
       if (at == limit::slots_max) return too_many_limits;
-      const bool counts = limit::has(asked.counts, i);
+      const bool counts = limit::has(its_counts, i);
       if (at == list.count) {
         list.limits[at] = limit;
         list.costs[at] = 0;
@@ -417,7 +419,7 @@ void Plan::copy_views(const RequestPlan& part) {
 }
 
 request::Charge& Plan::ask(const Rule& rule, std::string_view key, std::string_view actor,
-                           const Asked& asked) {
+                           const Matching& asked) {
   skip();
   open_group(true);
   add_step(rule, key, actor, asked);
@@ -602,7 +604,7 @@ constexpr std::string_view too_many_charges =
 // Finds the rules that apply to the request of the last part: shadow rules go to `shadow`, enforced
 // ones to Plan::enforced_.
 template <class Shadow>
-inline void RuleSet::find_rules(const Dialect* dialect, const Asked& asked, Plan& plan,
+inline void RuleSet::find_rules(const Dialect* dialect, const Matching& asked, Plan& plan,
                                 Shadow&& shadow) const {
   Descriptor descriptor = asked.descriptor;
   if (asks_certificate_ && asked.certificate) [[unlikely]]
@@ -627,10 +629,10 @@ inline void RuleSet::find_rules(const Dialect* dialect, const Asked& asked, Plan
     plan.enforced_.push_back({&rule, key, key});
     return rule.then == Then::continue_;
   };
-  const bool goes_on =
-      asked.scope == request::RuleScope::dialect || lists_.front().candidates(descriptor, visit);
+  const bool goes_on = asked.request.scope == request::RuleScope::dialect ||
+                       lists_.front().candidates(descriptor, visit);
   descriptor = asked.descriptor;
-  if (asked.planning != nullptr && asked.scope != request::RuleScope::native) [[unlikely]] {
+  if (asked.planning != nullptr && asked.request.scope != request::RuleScope::native) [[unlikely]] {
     if (part.error.empty() && steps.over()) {
       part.error = too_many_steps;
     } else if (const auto& [rule, key, actor] = asked.planning->charge;
@@ -642,7 +644,7 @@ inline void RuleSet::find_rules(const Dialect* dialect, const Asked& asked, Plan
       else
         plan.enforced_.push_back({rule, key, actor});
     }
-  } else if (goes_on && asked.scope != request::RuleScope::native) {
+  } else if (goes_on && asked.request.scope != request::RuleScope::native) {
     const DialectRules* const own = find(dialect);
     if (own != nullptr && own->own_ == nullptr) own->candidates(descriptor, visit);
   }
@@ -651,23 +653,25 @@ inline void RuleSet::find_rules(const Dialect* dialect, const Asked& asked, Plan
 }
 
 [[gnu::noinline, gnu::cold]] void RuleSet::match_for_people(const DialectRules& list,
-                                                            const Asked& asked, Plan& plan) const {
+                                                            const Matching& asked,
+                                                            Plan& plan) const {
   Planning planning{.rules = list.rules(), .own = *list.own(), .texts = plan.texts()};
   if (const auto found = planning.own.find(asked.descriptor, planning.steps, planning.texts))
     planning.charge = {&planning.rules[found->rule], found->key, found->actor};
-  Asked planned = asked;
+  Matching planned = asked;
   planned.planning = &planning;
   match(&list.dialect(), planned, plan);
 }
 
 // Each decision goes through it, so its calls are inlined, although match_together has them too.
-[[gnu::flatten]] void RuleSet::match(const Dialect* dialect, const Asked& asked, Plan& plan) const {
+[[gnu::flatten]] void RuleSet::match(const Dialect* dialect, const Matching& asked,
+                                     Plan& plan) const {
   if (has_own_ && asked.planning == nullptr) [[unlikely]] {
     const DialectRules* const list = planned(dialect);
     if (list != nullptr) return match_for_people(*list, asked, plan);
   }
   plan.skip();
-  if (asked.verb == request::Verb::noop) return;
+  if (asked.request.verb == request::Verb::noop) return;
   plan.enforced_.clear();
   find_rules(dialect, asked, plan,
              [&](const Rule& rule, std::string_view key, std::string_view actor) {
@@ -684,7 +688,7 @@ inline void RuleSet::find_rules(const Dialect* dialect, const Asked& asked, Plan
   if (asked.overrides != nullptr) plan.override_from(part.step_first, *asked.overrides, asked.now);
 }
 
-void RuleSet::match_together(const Dialect* dialect, std::span<const Asked> requests, Plan& plan,
+void RuleSet::match_together(const Dialect* dialect, std::span<const Matching> requests, Plan& plan,
                              InlineLimits* lists) const {
   SLUICE_CHECK(requests.size() <= base::bounds::together_max);
   const size_t first = plan.parts_.size();
@@ -707,13 +711,15 @@ void RuleSet::match_together(const Dialect* dialect, std::span<const Asked> requ
     ends[i] = plan.enforced_.size();
     if (error.empty()) error = plan.parts_.back().error;
     const bool has_rule = ends[i] > (i == 0 ? 0 : ends[i - 1]);
-    if (error.empty() && requests[i].needs_rule && !has_rule) error = request::no_rule_applies;
+    if (error.empty() && requests[i].request.message->needs_rule && !has_rule)
+      error = request::no_rule_applies;
   }
   const size_t shadows = plan.joint_.size(), first_view = plan.views_.size();
   if (error.empty() && !plan.enforced_.empty()) {
     plan.open_group(false);
     const auto group = static_cast<uint32_t>(plan.groups_.size() - 1);
-    plan.groups_.back().sparing = requests.front().sparing;
+    plan.groups_.back().sparing =
+        requests.front().request.message->refused == request::Refused::spares;
     for (size_t i = 0, at = 0; i < requests.size(); ++i) {
       for (; at < ends[i] && error.empty(); ++at) {
         const auto& [rule, key, actor] = plan.enforced_[at];

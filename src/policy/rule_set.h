@@ -21,6 +21,7 @@
 #include "policy/pattern.h"
 #include "policy/rule_index.h"
 #include "request/charge.h"
+#include "request/request.h"
 #include "request/space.h"
 
 namespace sluice::policy {
@@ -46,7 +47,7 @@ enum class Then : uint8_t {
 enum class LimitsFrom : uint8_t {
   rule,
   numbers,  // requests bring the numbers, for the algorithms of the rule's limits
-  request,  // requests bring the limits (Asked::limits_id)
+  request,  // requests bring the limits (Matching::limits_id)
 };
 
 // One request while its session plans it (Session::plan): where the session looks, and the charge
@@ -64,21 +65,11 @@ struct Planning {
   } charge{};
 };
 
-// A request as the rules see it. The plan keeps views of its entries and limits.
-struct Asked {
-  std::span<const request::Entry> descriptor;  // of entries with equal keys the last one counts
-  request::Verb verb = request::Verb::take;    // noop: no rule applies
-  bool all = false;                            // as in request::Charge, as are the next three
-  bool reset_first = false;
-  bool as_written = false;
-  bool strict = false;  // as in request::Request
-  request::RuleScope scope = request::RuleScope::all;
-  bool needs_store = false;  // as in request::Request, as are the next two
-  bool sparing = false;
-  bool needs_rule = false;
-  int64_t cost = 1;
-  std::span<const limit::Limit> limits{};  // that the request brings
-  limit::LimitMask counts = 0;             // as in request::Request
+// A request on its way through the rules. The plan keeps views of its entries and limits.
+struct Matching {
+  std::span<const request::Entry> descriptor{};  // of entries with equal keys the last one counts
+  const request::Request& request = request::one_take;  // its entries and limits are those here
+  std::span<const limit::Limit> limits{};               // that the request brings
   uint32_t limits_id = 0;  // of limits that replace a rule's: their number (InlineLimits::find)
   // What its session planned, if rules of its dialect are planned so (RuleSet::planned). Null:
   // these are asked as for a request that comes alone (OwnRules::find), on behalf of people.
@@ -202,7 +193,7 @@ class Plan {
   // `key` and `actor`, the text by which overrides go, must live as long as the part. The caller
   // may change the charge until it adds the next one.
   request::Charge& ask(const Rule& rule, std::string_view key, std::string_view actor,
-                       const Asked& asked);
+                       const Matching& asked);
   // Does a group that may wait settle the last part? `let_wait` makes it wait.
   bool may_wait() const {
     const RequestPlan& part = parts_.back();
@@ -226,6 +217,8 @@ class Plan {
     return std::span(steps_).subspan(part.step_first, part.step_count);
   }
   request::Batch batch() { return {groups_, charges_, decisions_}; }
+  // Those of all charges: of one from its decision_first on.
+  const limit::Decision* all_decisions() const { return decisions_.data(); }
   const request::Group& group(const RuleMatch& step) const { return groups_[step.group]; }
   const request::Charge& charge(const RuleMatch& step) const { return charges_[step.charge]; }
   // The charges of the enforced rules of a joint part.
@@ -242,18 +235,19 @@ class Plan {
  private:
   friend class RuleSet;
   void open_group(bool may_fail);
-  void add_step(const Rule& rule, std::string_view key, std::string_view actor, const Asked& asked);
-  void add_charge(const Rule& rule, std::string_view key, const Asked& asked);
+  void add_step(const Rule& rule, std::string_view key, std::string_view actor,
+                const Matching& asked);
+  void add_charge(const Rule& rule, std::string_view key, const Matching& asked);
   void drop_last_group();
-  std::string_view add_joint_charge(const Rule& rule, std::string_view key, const Asked& asked,
+  std::string_view add_joint_charge(const Rule& rule, std::string_view key, const Matching& asked,
                                     uint32_t& charge, uint32_t& view);
-  std::string_view join_list(uint32_t charge, const Asked& asked, uint32_t& view);
+  std::string_view join_list(uint32_t charge, const Matching& asked, uint32_t& view);
   bool close_lists(size_t first_view, size_t first_step, InlineLimits* lists);
   struct View;
   void sort_list(uint32_t charge, std::span<View> views);
   void copy_views(const RequestPlan& part);
   uint32_t joined_charge(const RequestPlan& part, uint32_t charge) const;
-  bool follows(const request::Charge& other, const Rule& rule, const Asked& asked) const;
+  bool follows(const request::Charge& other, const Rule& rule, const Matching& asked) const;
   static size_t room_of(const request::Charge& charge);
   void override_from(size_t step, const Overrides& overrides, limit::Time now);
   void show_overridden();
@@ -271,7 +265,7 @@ class Plan {
   std::vector<Enforced> enforced_;  // the enforced rules of the requests that are being matched
   // The entries of the request that is being matched, with certificate_entry as native rules see
   // it.
-  std::span<const request::Entry> certified(const Asked& asked) {
+  std::span<const request::Entry> certified(const Matching& asked) {
     certified_.clear();
     for (const request::Entry& entry : asked.descriptor)
       if (entry.key != certificate_entry) certified_.push_back(entry);
@@ -382,14 +376,14 @@ class RuleSet {
   // that stops. Keys of charges are views into the descriptor or into the plan. If matching takes
   // too many steps (MatchSteps), the part gets an error, because a rule that was not reached might
   // limit the request.
-  void match(const Dialect* dialect, const Asked& asked, Plan& plan) const;
+  void match(const Dialect* dialect, const Matching& asked, Plan& plan) const;
   // The same for several requests of one verb, with a part for each. The enforced rules of all of
   // them settle in one group, all or nothing; the costs of several requests to one counter are
   // added to one charge. Each part's `groups_end` is after that group. If one request cannot be
   // evaluated, none is charged, and all get its error. None of them may wait. Lists of limits that
   // differ and come for one counter are joined: each request is charged to the limits that it
   // brought. `lists` numbers the joined ones; null: they are refused.
-  void match_together(const Dialect* dialect, std::span<const Asked> requests, Plan& plan,
+  void match_together(const Dialect* dialect, std::span<const Matching> requests, Plan& plan,
                       InlineLimits* lists = nullptr) const;
 
   // How often regular expressions of the rules gave up on a value (Regex::given_up).
@@ -412,9 +406,9 @@ class RuleSet {
       if (list->dialect_ == dialect) return &*list;
     return dialect == &native_dialect ? &lists_.front() : nullptr;
   }
-  void match_for_people(const DialectRules& list, const Asked& asked, Plan& plan) const;
+  void match_for_people(const DialectRules& list, const Matching& asked, Plan& plan) const;
   template <class Shadow>
-  void find_rules(const Dialect* dialect, const Asked& asked, Plan& plan, Shadow&& shadow) const;
+  void find_rules(const Dialect* dialect, const Matching& asked, Plan& plan, Shadow&& shadow) const;
 
   std::vector<DialectRules> lists_;
   std::vector<Pattern> regexes_;  // the regular expressions of all rules

@@ -47,7 +47,7 @@ TEST(RuleSet, ChargesShadowsThenTheFirstEnforcedRule) {
   const std::vector<Entry> request = {
       {"ip", "0"}, {"path", "/a/1"}, {"method", "GET"}, {"ip", "9"}};
   Plan plan;
-  rules.match(&first_dialect, {.descriptor = request, .cost = 2}, plan);
+  rules.match(&first_dialect, {.descriptor = request, .request = {.cost = 2, .tag = {}}}, plan);
   rules.match(&first_dialect, {}, plan);
 
   ASSERT_EQ(plan.parts().size(), 2u);
@@ -177,7 +177,8 @@ TEST(RuleSet, ARequestMatchesTheRulesOfItsScope) {
   const std::vector<Entry> request = {{"path", "/stops"}};
   const auto met = [&](std::span<const Entry> descriptor, RuleScope scope, bool together) {
     Plan plan;
-    const Asked asked{.descriptor = descriptor, .scope = scope};
+    const request::Request one{.scope = scope, .tag = {}};
+    const Matching asked{.descriptor = descriptor, .request = one};
     if (together)
       rules.match_together(&first_dialect, {&asked, 1}, plan);
     else
@@ -205,8 +206,9 @@ TEST(RuleSet, ARequestThatRequiresTheStoreIgnoresOnStoreError) {
   rule.on_store_error = OnError::allow;
   rules.add(native_dialect, std::move(rule));
   Plan plan;
+  const request::Message needs_store{.needs_store = true};
   rules.match(nullptr, {}, plan);
-  rules.match(nullptr, {.descriptor = {}, .needs_store = true}, plan);
+  rules.match(nullptr, {.request = {.message = &needs_store, .tag = {}}}, plan);
   const request::Batch batch = plan.batch();
   ASSERT_EQ(batch.groups.size(), 2u);
   EXPECT_EQ(batch.groups[0].on_error, OnError::allow);

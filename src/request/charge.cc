@@ -22,6 +22,9 @@ std::string_view name_of(Verb verb) {
       return "charge";
     case Verb::count:
       return "count";
+    case Verb::reset:
+    case Verb::take_anew:
+      return name_of(told_as(verb));
   }
   return "";
 }

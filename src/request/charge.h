@@ -2,6 +2,7 @@
 // the reasons why a store could not decide. Plain values; views say how long they live.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -15,12 +16,6 @@
 
 namespace sluice::request {
 
-// One key=value pair of a request; rules match on them. Views into the session's input, valid for
-// the batch.
-struct Entry {
-  std::string_view key, value;
-};
-
 // What a request, or one charge of it, wants of its counters.
 enum class Verb : uint8_t {
   noop,        // nothing; its reply is written in its turn
@@ -32,8 +27,16 @@ enum class Verb : uint8_t {
   would_take,  // the answer that a take would get now; takes nothing
   charge,      // takes units that were used already, whether they fit or not; never refused
   count,       // charges only: a take from which some limits take also what they refuse
+  // Of requests alone; charges, logs and metrics say `told_as`.
+  reset,      // as put, of everything: the counter becomes fresh
+  take_anew,  // the counter becomes fresh, then as take
 };
-inline constexpr size_t verb_count = static_cast<size_t>(Verb::count) + 1;  // it is the last
+inline constexpr size_t verb_count =
+    static_cast<size_t>(Verb::count) + 1;  // of those that are told
+
+constexpr Verb told_as(Verb verb) {
+  return verb < Verb::reset ? verb : verb == Verb::reset ? Verb::put : Verb::take;
+}
 
 // Does the verb leave every counter unchanged?
 constexpr bool only_looks(Verb verb) {
@@ -128,7 +131,25 @@ struct Charge {
   int64_t dropped = 0;
 
   int64_t cost_of(size_t i) const { return costs == nullptr ? cost : costs[i]; }
+  // The number of its decisions, once it has them.
+  size_t decided() const {
+    return keeps_limits ? static_cast<size_t>(std::popcount(slot_mask)) : limits.size();
+  }
 };
+
+// Which of two decisions an answer reports: `a` rather than `b`? The refusal with the longest wait,
+// else the one with the least left, and of those the one that takes longest to be as fresh.
+inline bool is_tighter(const limit::Decision& a, const limit::Decision& b) {
+  if (a.allowed != b.allowed) return !a.allowed;
+  if (!a.allowed) return a.retry_after > b.retry_after;
+  if (a.remaining != b.remaining) return a.remaining < b.remaining;
+  return a.reset_after > b.reset_after;
+}
+// The same of a charge (Verb::charge): the one that takes longest until it grants one unit, and of
+// those the one with the least left.
+inline bool is_tighter_of_charge(const limit::Decision& a, const limit::Decision& b) {
+  return a.retry_after != b.retry_after ? a.retry_after > b.retry_after : a.remaining < b.remaining;
+}
 
 // A view of some charges of a batch: adjacent ones, or those that a list of indices names.
 class ChargeList {

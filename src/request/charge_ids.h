@@ -22,7 +22,7 @@
 
 #include "base/time.h"
 #include "limit/limit.h"
-#include "request/charge.h"
+#include "request/request.h"
 
 namespace sluice::request {
 

@@ -25,7 +25,7 @@ struct KeptHead {
   bool has_tightest = false, has_limit = false;
   int64_t charged = 0;
   bool has_charged = false, over = false;
-  bool allowed = false, matched = false, inline_limit = false, counted = true;
+  bool allowed = false, matched = false, inline_limit = false;
 };
 
 // One charge; its limits and their decisions follow in two lists, in the order of the charges.
@@ -74,11 +74,10 @@ void append_kept(const Verdict& verdict, base::Time now, std::string& to) {
   head.generation = verdict.generation;
   head.allowed = verdict.allowed;
   head.matched = verdict.matched;
-  head.over = verdict.over;
-  head.has_charged = verdict.charged.has_value();
-  head.charged = verdict.charged.value_or(0);
+  head.over = verdict.charged.over;
+  head.has_charged = verdict.charged.units.has_value();
+  head.charged = verdict.charged.units.value_or(0);
   head.inline_limit = verdict.inline_limit;
-  head.counted = verdict.counted;
   head.has_tightest = verdict.tightest != nullptr;
   if (head.has_tightest) head.tightest = *verdict.tightest;
   head.has_limit = verdict.limit != nullptr;
@@ -142,10 +141,9 @@ KeptVerdict::KeptVerdict(std::string_view& from) {
   verdict_.generation = head.generation;
   verdict_.allowed = head.allowed;
   verdict_.matched = head.matched;
-  verdict_.over = head.over;
-  if (head.has_charged) verdict_.charged = head.charged;
+  verdict_.charged.over = head.over;
+  if (head.has_charged) verdict_.charged.units = head.charged;
   verdict_.inline_limit = head.inline_limit;
-  verdict_.counted = head.counted;
   verdict_.rule = rule_;
   verdict_.decisions = decisions_.data();
   verdict_.charges = ChargeList(charges_.data(), charges_.size());

@@ -47,8 +47,8 @@ struct Decided {
     verdict.limit = &limits[1];
     verdict.rule = tokens;
     verdict.generation = 3;
-    verdict.over = true;
-    verdict.charged = 24;
+    verdict.charged.over = true;
+    verdict.charged.units = 24;
     verdict.charges = ChargeList(charges.data(), charges.size());
     verdict.decisions = decisions.data();
   }
@@ -56,11 +56,12 @@ struct Decided {
 
 // All that a reply can show of a verdict.
 std::string shown(const Verdict& verdict) {
-  std::string text = std::string(verdict.rule) + " generation " +
-                     std::to_string(verdict.generation) + (verdict.allowed ? " allowed" : "") +
-                     (verdict.matched ? " matched" : "") + (verdict.counted ? " counted" : "") +
-                     (verdict.inline_limit ? " inline" : "") + (verdict.over ? " over" : "") +
-                     (verdict.charged ? " charged " + std::to_string(*verdict.charged) : "");
+  std::string text =
+      std::string(verdict.rule) + " generation " + std::to_string(verdict.generation) +
+      (verdict.allowed ? " allowed" : "") + (verdict.matched ? " matched" : "") +
+      (verdict.is_counted() ? " counted" : "") + (verdict.inline_limit ? " inline" : "") +
+      (verdict.charged.over ? " over" : "") +
+      (verdict.charged.units ? " charged " + std::to_string(*verdict.charged.units) : "");
   for (const Charge& charge : verdict.charges) {
     text += "\n" + charge.space->prefix + std::string(charge.key) + charge.space->suffix + " " +
             (charge.rule_name == nullptr ? "-" : *charge.rule_name) + " " +
@@ -114,7 +115,6 @@ TEST(KeptVerdict, KeepsADecisionThatBelongsToNoCharge) {
   Verdict verdict;
   verdict.tightest = &denied;
   verdict.limit = &never;
-  verdict.counted = false;
   std::string bytes;
   append_kept(verdict, {}, bytes);
   std::string_view rest = bytes;
@@ -122,7 +122,7 @@ TEST(KeptVerdict, KeepsADecisionThatBelongsToNoCharge) {
   ASSERT_NE(kept.verdict().tightest, nullptr);
   EXPECT_EQ(kept.verdict().tightest->retry_after, base::never);
   EXPECT_EQ(kept.verdict().limit->algorithm, Algorithm::deny);
-  EXPECT_FALSE(kept.verdict().counted);
+  EXPECT_FALSE(kept.verdict().is_counted());
   EXPECT_EQ(kept.verdict().rule, "");
 }
 

@@ -21,6 +21,7 @@
 #include "base/buffer.h"
 #include "limit/limit.h"
 #include "request/charge.h"
+#include "request/request.h"
 
 namespace sluice::policy {
 struct Planning;
@@ -42,7 +43,7 @@ inline std::string_view name_of(Unmatched unmatched) {
   return unmatched_names[static_cast<size_t>(unmatched)];
 }
 
-// Verdict::error of a request that needs a rule (Request::needs_rule) when no rule applies.
+// Verdict::error of requests that need a rule (Message::needs_rule) when no rule applies to one.
 inline constexpr std::string_view no_rule_applies = "no rule applies";
 
 // Verdict::error of a request that brings limits when the process knows too many different limits.
@@ -58,52 +59,6 @@ inline constexpr std::string_view not_permitted =
 // Verdict::error of a request that waited for units when the server was stopped.
 inline constexpr std::string_view server_stops = "the server stops; nothing was taken";
 
-// One request. Its entries are Requests::descriptor(request), the limits that it brings are
-// Requests::limits(request).
-struct Request {
-  Verb verb = Verb::take;
-  bool all = false;          // put: the counter becomes fresh, whatever the cost
-  bool reset_first = false;  // take: the counter becomes fresh first
-  // It settles all or nothing with the request before it, which has the same verb. Neither of them
-  // waits or has `all` or `reset_first`; at most base::bounds::together_max follow each other so.
-  bool joins = false;
-  // Set for all requests that join one another, or for none. If rules that count refuse one of
-  // them, only the counters that refuse are charged (Group::sparing).
-  bool sparing = false;
-  // The limits that it brings replace a rule's, with a counter of their own
-  // (policy/inline_limits.h).
-  bool limits_inline = false;
-  // Then: the number of the user who brings them (access::Identity::number); 0: there are no users,
-  // so that it goes by the client's address.
-  uint64_t brought_by = 0;
-  limit::LimitMask counts = 0;  // then: which of them count (policy::Rule::counts)
-  // take: a refusal takes nothing, also under rules whose takes count.
-  bool strict = false;
-  RuleScope scope = RuleScope::all;
-  // If the store cannot decide, the request fails whatever OnError its rules have, because their
-  // stand-in answer would say nothing about a counter.
-  bool needs_store = false;
-  // If no rule applies to it, none of the requests that it joins is charged, and all of them get
-  // the error no_rule_applies.
-  bool needs_rule = false;
-  bool as_written = false;        // peek: as request::Charge has it
-  bool must_fit = false;          // wait: for more units than a limit ever has: refused at once
-  base::Duration wait_at_most{};  // wait: after it the verdict is `expired`; 0: no bound
-  // The client's deadline; INT64_MAX: none. From then on the request gets Error::deadline and is
-  // not charged, unless a store in another process was asked before. Requests that settle together
-  // have the earliest of their deadlines.
-  base::Time answer_by{INT64_MAX};
-  // Of a charge: as request::Group has it. Of charges that join one another the first one has it.
-  const ChargeId* charge_id = nullptr;
-  uint32_t note = 0;  // used by the session only, to write the reply, as is `tag`
-  // Units; negative only where limits come with the request: then they are added.
-  int64_t cost = 1;
-  uint32_t entry_first = 0, entry_count = 0;
-  uint32_t limit_first = 0, limit_count = 0;
-  std::string_view prefix{};  // list: the beginning of the keys
-  std::string_view tag{};     // at most base::bounds::tag_bytes_max
-};
-
 // The requests of one batch. The object is reused, so that a server with steady load allocates
 // nothing.
 class Requests {
@@ -115,6 +70,7 @@ class Requests {
     if (holds_texts_) [[unlikely]] {
       texts_.clear();
       charge_ids_.clear();
+      messages_.clear();
       guarded_.clear();
     }
     holds_texts_ = false;
@@ -131,6 +87,13 @@ class Requests {
   const ChargeId* hold_id(const ChargeId& id) {
     charge_ids_.push_back({hold(id.name), id.content});
     return &charge_ids_.back();
+  }
+  // The same of what holds for a message, for Request::message.
+  const Message* hold(const Message& message) {
+    if (message == plain_message) return &plain_message;
+    holds_texts_ = true;
+    messages_.push_back(message);
+    return &messages_.back();
   }
   // Memory for further texts that are valid until `clear`.
   base::Arena& texts() {
@@ -151,8 +114,8 @@ class Requests {
   void commit(Request request) {
     request.entry_first = entry_first_;
     request.entry_count = static_cast<uint32_t>(entries_.size()) - entry_first_;
-    request.limit_first = limit_first_;
-    request.limit_count = static_cast<uint32_t>(limits_.size()) - limit_first_;
+    request.limits.first = limit_first_;
+    request.limits.count = static_cast<uint32_t>(limits_.size()) - limit_first_;
     items_.push_back(request);
   }
   void rollback() {
@@ -170,7 +133,7 @@ class Requests {
     Judged judged = Judged::not_yet;
 
     const access::Reach& reach_of(const Request& request) const {
-      return user->reach_of(request.verb == Verb::put ? access::Right::put : right);
+      return user->reach_of(told_as(request.verb) == Verb::put ? access::Right::put : right);
     }
   };
   // Those from `first` on are such a message.
@@ -187,7 +150,7 @@ class Requests {
     return std::span(entries_).subspan(r.entry_first, r.entry_count);
   }
   std::span<const limit::Limit> limits(const Request& r) const {
-    return std::span(limits_).subspan(r.limit_first, r.limit_count);
+    return std::span(limits_).subspan(r.limits.first, r.limits.count);
   }
   size_t size() const { return items_.size(); }
 
@@ -197,6 +160,7 @@ class Requests {
   std::vector<limit::Limit> limits_;
   base::Arena texts_;
   std::deque<ChargeId> charge_ids_;
+  std::deque<Message> messages_;
   std::vector<Guarded> guarded_;
   bool holds_texts_ = false;
   uint32_t entry_first_ = 0, limit_first_ = 0;
@@ -208,47 +172,48 @@ struct Listed {
   limit::Decision decision;
 };
 
-// The answer to one request.
+// What a charge (Verb::charge) came to. It is allowed in any case.
+struct Charged {
+  // Units taken from every counter of the enforced rules; nothing: there is none.
+  std::optional<int64_t> units{};
+  bool over = false;        // a limit of an enforced rule is in debt
+  Known known = Known::no;  // what the store knew of its id
+};
+
+// The answer to one request: a view of its part of the plan.
 struct Verdict {
+  bool matched = false;  // a rule applies; otherwise only `error` may be set
   bool allowed = false;
-  const limit::Decision* tightest = nullptr;  // the decision to report; null: no rule applies
-  // Time for the same limit: if it is allowed until the counter is fresh, at a refusal until the
-  // request could be allowed.
-  base::Duration more_after{};
-  std::string_view error{};   // not empty: it could not be decided; a text for the client
-  Error cause = Error::none;  // the store's reason, if the store could not decide it
-  std::string_view rule{};    // the rule of that decision; empty: it has no name
+  bool expired = false;  // its wait ended without units: nothing was taken
+  // The decision to report; null: no rule applies. Of a charge: of the limit that takes longest
+  // until it grants one unit: its retry_after is the time until then, and its `remaining` is below
+  // 0 by its debt.
+  const limit::Decision* tightest = nullptr;
   // The limit of that decision; null: the counter keeps its limits.
   const limit::Limit* limit = nullptr;
-  bool inline_limit = false;  // that limit came with the request
-  bool matched = false;       // a rule applies; otherwise only `error` may be set
-  bool delayed = false;       // it was allowed only after a wait
-  bool expired = false;       // its wait ended without units: nothing was taken
-  base::Duration waited{};    // of a reply that came late: how long it waited
-  bool counted = true;        // false: the tightest limit has no counter (unlimited, deny)
-  // A charge, which is allowed in any case: is a limit of an enforced rule in debt, and how many
-  // units were taken from every counter of these rules (nothing: there is none). `tightest` is the
-  // limit that takes longest until it grants one unit: its retry_after is the time until then, and
-  // its `remaining` is below 0 by its debt.
-  bool over = false;
-  std::optional<int64_t> charged{};
-  Known known = Known::no;  // what the store knew of its id
+  std::string_view rule{};    // its rule; empty: it has no name
+  bool inline_limit = false;  // it came with the request
+  std::string_view error{};   // not empty: it could not be decided; a text for the client
+  Error cause = Error::none;  // the store's reason, if the store could not decide it
+  std::optional<base::Duration> waited{};  // of a reply that came late: how long it waited
+  Charged charged{};
   uint64_t generation = 0;  // of the policy that decided it, else of the live one; 0: unknown
-  KeyEncoding encoding = KeyEncoding::own;  // of the counter of that decision
-  // Where the counter keeps its limits: a decision for each window that the charge names, or for a
-  // peek each that the counter has. Bit i of slot_mask: Space::windows[i] is among them.
-  std::span<const limit::Decision> slots{};
-  uint32_t slot_mask = 0;
-  // The charges of the enforced rules; none in a reply that comes late. The decision of limit i of
-  // a charge that does not keep its limits is decisions[charge.decision_first + i]. Requests that
-  // settle together may share a charge; its cost is the sum of theirs.
+  // The charges of the enforced rules; none in a reply that comes late. Requests that settle
+  // together may share a charge; its cost is the sum of theirs.
   ChargeList charges{};
-  const limit::Decision* decisions = nullptr;
-  // The charge that the session planned (Session::plan), under an enforced rule or one in shadow,
-  // and its decisions. Null: it planned none, the reply comes late, or it was not decided.
+  // The charge that the session planned (Session::plan), under an enforced rule or one in shadow.
+  // Null: it planned none, the reply comes late, or it was not decided.
   const Charge* planned = nullptr;
-  std::span<const limit::Decision> planned_decisions{};
-  std::span<const Listed> listed{};  // list: in byte order
+  const limit::Decision* decisions = nullptr;  // of all charges: those of one by decisions_of
+  std::span<const Listed> listed{};            // list: in byte order
+
+  // The decisions of one of these charges, one for each of its limits; of a counter that keeps its
+  // limits one for each window that it names, or for a peek each that it has (Charge::slot_mask).
+  std::span<const limit::Decision> decisions_of(const Charge& charge) const {
+    return {decisions + charge.decision_first, charge.decided()};
+  }
+  // Has the limit that is reported a counter? (`unlimited` and `deny` have none.)
+  bool is_counted() const { return limit == nullptr || limit::has_counter(limit->algorithm); }
 };
 
 struct Received {

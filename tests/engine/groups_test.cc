@@ -117,7 +117,8 @@ void ask(const policy::RuleSet& rules, store::EmbeddedStore& store, uint32_t see
       for (const auto& [key, value] : history.requests[first + i].descriptor)
         descriptors[i].push_back({key, value});
       costs[i] = 1 + dice(int64_t{3});
-      rules.match(&policy::first_dialect, {.descriptor = descriptors[i], .cost = costs[i]}, plan);
+      rules.match(&policy::first_dialect,
+                  {.descriptor = descriptors[i], .request = {.cost = costs[i], .tag = {}}}, plan);
     }
     const request::Batch batch = plan.batch();
     ASSERT_EQ(store.apply(batch, now).settled, batch.groups.size());

@@ -43,15 +43,16 @@ request::Received GatherSession::receive(std::string_view in, bool, request::Req
       continue;
     }
     holds_ = what == "hold";
+    const request::Message* const message =
+        requests.hold(request::Message{.together = what == "all"});
     for (bool begins = true; !line.empty(); begins = false) {
       // Kept by `requests`, as in a protocol that decodes its texts.
       const std::string_view key = requests.hold(word(line));
       requests.open();
       requests.add(request::Entry{"key", key});
       requests.commit(
-          {.joins = what == "all" && !begins,
+          {.message = message,
            .note = (begins ? first : 0u) | (line.empty() ? last : 0u) | (what == "all" ? all : 0u),
-           .prefix = {},
            .tag = id});
     }
   }

@@ -116,8 +116,7 @@ request::Received PlannerSession::receive(std::string_view in, bool, request::Re
     requests.open();
     requests.add(request::Entry{"tier", line_of(text).tier});
     requests.add(request::Entry{"who", line_of(text).who});
-    requests.commit(
-        {.verb = waits ? request::Verb::wait : request::Verb::take, .prefix = {}, .tag = text});
+    requests.commit({.verb = waits ? request::Verb::wait : request::Verb::take, .tag = text});
   }
   return {consumed, false};
 }

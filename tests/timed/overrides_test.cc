@@ -110,7 +110,7 @@ class World {
       for (size_t i = 0; i < per_batch; ++i) {
         asked.open();
         asked.add(request::Entry{"user", users_[order_[at + i]]});
-        asked.commit({.prefix = {}, .tag = {}});
+        asked.commit({.tag = {}});
       }
       engine.serve(next, protocol::find("divvy").value(), session, out);
     }
@@ -132,7 +132,7 @@ class World {
       request::Requests& asked = next.requests;
       asked.open();
       asked.add(request::Entry{"user", one});
-      asked.commit({.prefix = {}, .tag = {}});
+      asked.commit({.tag = {}});
       engine.serve(next, protocol::find("divvy").value(), session, out);
     }
   }

@@ -28,7 +28,7 @@ request::Received ToySession::receive(std::string_view in, bool, request::Reques
     if (!line.starts_with(verb)) return {consumed, true};
     requests.open();
     requests.add(request::Entry{"key", line.substr(verb.size())});
-    requests.commit({.prefix = {}, .tag = {}});
+    requests.commit({.tag = {}});
   }
   return {consumed, false};
 }

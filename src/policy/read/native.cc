@@ -725,11 +725,11 @@ class Search {
     if (a.conditions.size() + b.conditions.size() > base::bounds::group_charges_max) return;
     if (is_known(a, b) || !make_request(a, b)) return;
     steps_ += steps_of_request;
-    Asked asked;
-    asked.descriptor = descriptor_;
-    asked.scope = request::RuleScope::native;
     plan_.clear();
-    rules_.match(nullptr, asked, plan_);
+    rules_.match(
+        nullptr,
+        {.descriptor = descriptor_, .request = {.scope = request::RuleScope::native, .tag = {}}},
+        plan_);
     const Plan::RequestPlan& part = plan_.parts().back();
     if (!part.error.empty()) return;
     std::vector<Plan::RuleMatch> steps;

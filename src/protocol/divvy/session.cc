@@ -13,16 +13,26 @@ namespace {
 using base::bounds::batch_requests_max;
 using base::bounds::line_bytes_max;
 
+// Does another program that speaks Divvy's format share the counter that is reported?
+bool is_shared(const request::Verdict& verdict) {
+  for (const request::Charge& charge : verdict.charges) {
+    const auto its = verdict.decisions_of(charge);
+    if (verdict.tightest >= its.data() && verdict.tightest < its.data() + its.size())
+      return charge.space->encoding == request::KeyEncoding::remaining_text;
+  }
+  return false;
+}
+
 // Seconds as Divvy shows them: the result of Redis' TTL command, which rounds to the nearest
 // second; -1: never. A refusal shows at least 1, because the client may use it as its wait. If the
 // counter is not in Divvy's format, a refusal is rounded up so that the client does not return too
 // early.
 int64_t shown_seconds(const request::Verdict& verdict) {
-  const base::Duration after = verdict.more_after;
+  const base::Duration after =
+      verdict.allowed ? verdict.tightest->reset_after : verdict.tightest->retry_after;
   if (after == base::never) return -1;
   const int64_t us = std::max<int64_t>(after.us, 0);
-  const int64_t rounds_from =
-      verdict.allowed || verdict.encoding == request::KeyEncoding::remaining_text ? 500'000 : 1;
+  const int64_t rounds_from = verdict.allowed || is_shared(verdict) ? 500'000 : 1;
   const int64_t seconds = us / 1'000'000 + (us % 1'000'000 >= rounds_from ? 1 : 0);
   return verdict.allowed ? seconds : std::max<int64_t>(seconds, 1);
 }

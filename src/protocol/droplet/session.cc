@@ -20,13 +20,15 @@ constexpr uint16_t normal_closure = 1000, going_away = 1001, try_again_later = 1
 class Balances {
  public:
   // Includes the limits that came with requests, and those of other rules that apply.
-  Balances(const request::Request& request, const request::Verdict& verdict)
-      : mask_(verdict.slot_mask) {
+  Balances(const request::Request& request, const request::Verdict& verdict,
+           const request::Charge* bucket)
+      : mask_(bucket == nullptr ? 0 : bucket->slot_mask) {
     for (size_t i = 0, slot = 0; i < all_.size(); ++i)
-      if ((mask_ >> i & 1) != 0) all_[i] = verdict.slots[slot++].remaining;
+      if ((mask_ >> i & 1) != 0) all_[i] = verdict.decisions_of(*bucket)[slot++].remaining;
     for (const request::Charge& charge : verdict.charges) {
+      const auto decisions = verdict.decisions_of(charge);
       for (size_t i = 0; !charge.keeps_limits && i < charge.limits.size(); ++i)
-        take(charge.limits[i], verdict.decisions[charge.decision_first + i],
+        take(charge.limits[i], decisions[i],
              !verdict.allowed && request.verb != request::Verb::peek, charge.cost);
     }
   }
@@ -151,7 +153,7 @@ bool DropletSession::ask(std::string_view message, request::Requests& requests) 
   requests.open();
   requests.add(request::Entry{"bucket", request.bucket});
   if (request.type != 0) {
-    requests.commit({.verb = request::Verb::peek, .prefix = {}, .tag = tag});
+    requests.commit({.verb = request::Verb::peek, .tag = tag});
     return true;
   }
   for (size_t i = 0; i < droplet_windows.size(); ++i) {
@@ -159,10 +161,8 @@ bool DropletSession::ask(std::string_view message, request::Requests& requests) 
     if (limit > 0)
       requests.add(limit::Limit{limit::Algorithm::token_bucket, limit, droplet_windows[i], limit});
   }
-  requests.commit({.verb = request::Verb::take,
-                   .reset_first = request.reset,
+  requests.commit({.verb = request.reset ? request::Verb::take_anew : request::Verb::take,
                    .cost = request.count,
-                   .prefix = {},
                    .tag = tag});
   return true;
 }
@@ -180,13 +180,21 @@ bool DropletSession::reply(const request::Request& request, const request::Verdi
   const bool accept = request.verb == request::Verb::peek || (verdict.allowed && !failed);
   char response[droplet_response_bytes_max];
   size_t size = 0;
-  if (failed) {
+  const request::Charge* bucket = nullptr;  // the protocol's own rule charges it
+  bool is_alone = true;
+  for (const request::Charge& charge : verdict.charges) {
+    if (charge.keeps_limits)
+      bucket = &charge;
+    else
+      is_alone = false;
+  }
+  if (failed || (is_alone && bucket == nullptr)) {
     size = write_droplet_response(accept, 0, {}, response);
-  } else if (std::all_of(verdict.charges.begin(), verdict.charges.end(),
-                         [](const request::Charge& charge) { return charge.keeps_limits; })) {
-    size = write_droplet_response(accept, verdict.slot_mask, verdict.slots, response);
+  } else if (is_alone) {
+    size =
+        write_droplet_response(accept, bucket->slot_mask, verdict.decisions_of(*bucket), response);
   } else {
-    Balances balances(request, verdict);
+    Balances balances(request, verdict, bucket);
     size = write_droplet_response(accept, balances.mask(), balances.list(), response);
   }
   wire::append_websocket_frame(wire::websocket_binary, {response, size}, out);

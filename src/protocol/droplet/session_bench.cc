@@ -74,8 +74,11 @@ void droplet_reply(benchmark::State& state) {
   std::vector<limit::Decision> slots = {{true, 1'000'000, 0, {}, {}},
                                         {true, 50'000'000, 0, {}, {}}};
   request::Verdict verdict;
-  verdict.slots = slots;
-  verdict.slot_mask = 0b11;
+  request::Charge bucket;
+  bucket.keeps_limits = true;
+  bucket.slot_mask = 0b11;
+  verdict.charges = {&bucket, 1};
+  verdict.decisions = slots.data();
   const request::Request request;
   int64_t n = 0;
   for (auto _ : state) {

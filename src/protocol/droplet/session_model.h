@@ -187,6 +187,22 @@ struct Transcript {
   friend bool operator==(const Transcript&, const Transcript&) = default;
 };
 
+// The charge of the bucket with a decision for each period of the mask, as the verdict shows it.
+// Must outlive the verdict, and not move.
+struct BucketCharge {
+  BucketCharge(uint32_t mask, std::span<const limit::Decision> decisions,
+               request::Verdict& verdict) {
+    charge.keeps_limits = true;
+    charge.slot_mask = mask;
+    verdict.charges = {&charge, 1};
+    verdict.decisions = decisions.data();
+  }
+  BucketCharge(const BucketCharge&) = delete;
+  BucketCharge& operator=(const BucketCharge&) = delete;
+
+  request::Charge charge;
+};
+
 // The verdict for the n-th request of a connection; over many n, replies of all shapes.
 struct Answer {
   bool allowed, failed;
@@ -328,7 +344,7 @@ inline Transcript run(request::Session& session, std::string_view bytes,
         const Answer answer = answer_of(t.requests.size());
         Asked& asked = t.requests.emplace_back();
         asked.peek = request.verb == request::Verb::peek;
-        asked.reset_first = request.reset_first;
+        asked.reset_first = request.verb == request::Verb::take_anew;
         asked.cost = request.cost;
         asked.tag = request.tag;
         for (const request::Entry& e : requests.descriptor(request))
@@ -338,8 +354,7 @@ inline Transcript run(request::Session& session, std::string_view bytes,
         request::Verdict verdict;
         verdict.allowed = answer.allowed;
         verdict.error = answer.failed ? "no memory" : "";
-        verdict.slots = answer.slots;
-        verdict.slot_mask = answer.mask;
+        const BucketCharge bucket(answer.mask, answer.slots, verdict);
         session.reply(request, verdict, {}, out);
       }
       if (received.consumed == 0) break;

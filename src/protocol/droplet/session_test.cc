@@ -62,10 +62,8 @@ TEST(DropletSession, ATakeIsARequest) {
   ASSERT_EQ(requests.size(), 1u);  // the handshake is not a request
   EXPECT_TRUE(out.view().starts_with("HTTP/1.1 101 "));
   const request::Request& r = requests.items()[0];
-  EXPECT_EQ(r.verb, request::Verb::take);
+  EXPECT_EQ(r.verb, request::Verb::take_anew);
   EXPECT_EQ(r.cost, 4);
-  EXPECT_TRUE(r.reset_first);
-  EXPECT_FALSE(r.all);
   EXPECT_EQ(r.tag, "the id");
   const auto descriptor = requests.descriptor(r);
   ASSERT_EQ(descriptor.size(), 1u);
@@ -96,7 +94,6 @@ TEST(DropletSession, EveryTypeExceptTakeIsAPeek) {
     const request::Request& r = requests.items()[0];
     EXPECT_EQ(r.verb, request::Verb::peek);
     EXPECT_EQ(r.cost, 1);
-    EXPECT_FALSE(r.reset_first);
     EXPECT_EQ(requests.limits(r).size(), 0u);
     EXPECT_EQ(requests.descriptor(r)[0].value, "b");
   }
@@ -140,8 +137,7 @@ TEST(DropletSession, Replies) {
   verdict.allowed = true;
   EXPECT_EQ(reply_to(Verb::take, verdict), unhex("82020801"));
   verdict.tightest = &two[1];
-  verdict.slots = two;
-  verdict.slot_mask = 0b100001;
+  const model::BucketCharge bucket(0b100001, two, verdict);
   EXPECT_EQ(reply_to(Verb::take, verdict), unhex("820f0801103938ffffffffffffffffff01"));
   EXPECT_EQ(reply_to(Verb::peek, verdict), unhex("820f0801103938ffffffffffffffffff01"));
   verdict.allowed = false;

@@ -122,6 +122,7 @@ size_t reply_as_recorded(DropletSession& session, const request::Requests& reque
   for (const request::Request& request : requests.items()) {
     request::Verdict verdict;
     std::vector<limit::Decision> slots;
+    std::optional<model::BucketCharge> bucket;
     if (request.verb != request::Verb::noop) {
       if (answered == answers.size()) {
         ADD_FAILURE() << "more requests than answers";
@@ -129,12 +130,13 @@ size_t reply_as_recorded(DropletSession& session, const request::Requests& reque
       }
       const nlohmann::json& answer = answers[answered++];
       verdict.allowed = answer["accept"];
+      uint32_t mask = 0;
       for (uint32_t i = 0; i < 6; ++i) {
         if (!answer.contains(periods[i])) continue;
-        verdict.slot_mask |= 1u << i;
+        mask |= 1u << i;
         slots.push_back({verdict.allowed, 0, answer[periods[i]].get<int64_t>(), {}, {}});
       }
-      verdict.slots = slots;
+      bucket.emplace(mask, slots, verdict);
     }
     session.reply(request, verdict, {}, out);
   }

@@ -199,9 +199,8 @@ void Call::probe(uint32_t index, request::Requests& requests) {
   requests.add(request::Entry{domain_entry, message.domain});
   requests.commit({.verb = Verb::peek,
                    .scope = request::RuleScope::dialect,
-                   .needs_store = index == store_index,
+                   .message = requests.hold(request::Message{.needs_store = index == store_index}),
                    .note = number_ << index_bits | index,
-                   .prefix = {},
                    .tag = {}});
   ++open_;
 }
@@ -214,9 +213,15 @@ void Call::ask_all(const EnvoyOptions& options, base::Time deadline, request::Re
   const bool together = (strict && any_enforced) || options.sparing;
   if (together && all.size() > base::bounds::together_max)
     return fail(CallError::Kind::request, GrpcStatus::invalid_argument, too_many_together);
+  const request::Message apart{
+      .refused = strict ? request::Refused::nothing : request::Refused::counts,
+      .answer_by = deadline};
+  request::Message joined = apart;
+  joined.together = together;
+  if (options.sparing && !strict) joined.refused = request::Refused::spares;
   // Refunds settle separately, so the descriptors that settle together come first.
   for (const bool refunds : {false, true}) {
-    bool joins = false;
+    const request::Message* const its = requests.hold(refunds ? apart : joined);
     for (size_t i = 0; i < all.size(); ++i) {
       if (together && all[i].is_negative_hits != refunds) continue;
       if (!together && refunds) return;
@@ -226,16 +231,11 @@ void Call::ask_all(const EnvoyOptions& options, base::Time deadline, request::Re
               {.verb = all[i].is_negative_hits ? Verb::put
                        : peeks                 ? Verb::peek
                                                : Verb::take,
-               .joins = joins,
-               .sparing = options.sparing && !refunds,
-               .strict = strict,
-               .answer_by = deadline,
+               .message = its,
                .note = number_ << index_bits | static_cast<uint32_t>(i),
                .cost = cost_of(hits),
-               .prefix = {},
                .tag = {}},
               requests);
-      joins = together && !refunds;
     }
   }
 }
@@ -330,7 +330,7 @@ bool Call::take(const request::Request& request, const request::Verdict& verdict
       fail(Kind::refused, GrpcStatus::permission_denied, verdict.error);
     else if (verdict.cause == request::Error::none)
       fail(Kind::rules, GrpcStatus::unknown, verdict.error);
-    else if (verdict.cause == request::Error::deadline && request.answer_by <= now)
+    else if (verdict.cause == request::Error::deadline && request.message->answer_by <= now)
       fail(Kind::expired, GrpcStatus::deadline_exceeded, "the caller's deadline has passed");
     else if (verdict.cause == request::Error::deadline)
       fail(Kind::late, GrpcStatus::unavailable, verdict.error);
@@ -408,7 +408,7 @@ void Call::take_own(const FoundRule& rule, const request::Verdict& verdict, base
   result.window_seconds = seconds_rounded_up(numbers.window);
   if (numbers.burst > 0 && numbers.burst != numbers.quota)
     result.burst = static_cast<uint64_t>(numbers.burst);
-  const limit::Decision& decision = verdict.planned_decisions[0];
+  const limit::Decision& decision = verdict.decisions_of(*verdict.planned)[0];
   result.standing = standing_of(numbers, decision, verdict.planned->verb, descriptor);
   switch (numbers.algorithm) {
     case limit::Algorithm::aligned_window:
@@ -435,8 +435,10 @@ void Call::take_own(const FoundRule& rule, const request::Verdict& verdict, base
 void Call::take_native(const request::Verdict& verdict, Verb verb, DescriptorResult& result) {
   const limit::Decision* const d = verdict.tightest;
   if (d == nullptr || verdict.limit == nullptr) return;
-  const auto own = verdict.planned_decisions;
-  if (!own.empty() && d >= own.data() && d < own.data() + own.size()) return;
+  if (verdict.planned != nullptr) {
+    const auto own = verdict.decisions_of(*verdict.planned);
+    if (d >= own.data() && d < own.data() + own.size()) return;
+  }
   if (verdict.limit->algorithm == limit::Algorithm::unlimited) return;
   DescriptorResult native;
   native.kind = DescriptorResult::Kind::limited;
@@ -474,7 +476,7 @@ void Call::count(const FoundRule& rule, const request::Verdict& verdict,
     counts.total_hits = hits;
   if (!descriptor.is_negative_hits && verdict.planned != nullptr) {
     const limit::Limit& numbers = verdict.planned->limits[0];
-    const limit::Decision& decision = verdict.planned_decisions[0];
+    const limit::Decision& decision = verdict.decisions_of(*verdict.planned)[0];
     if (numbers.algorithm == limit::Algorithm::unlimited) return;
     // Was its group allowed? Quotas and limits with shadow_mode settle separately.
     const bool settles = shadow || (limit != nullptr && limit->quota_mode) || verdict.allowed;

@@ -78,7 +78,7 @@ struct World {
     request::Verdict verdict;
     verdict.allowed = group_allowed;
     verdict.planned = &charge;
-    verdict.planned_decisions = {&decision, 1};
+    verdict.decisions = &decision;
     call.take(requests.items()[0], verdict, {}, options);
   }
   // What was counted since the last call of this function.

@@ -13,7 +13,7 @@
 #include "base/arena.h"
 #include "protocol/http/auth_profile.h"
 #include "protocol/http/client_address.h"
-#include "request/charge.h"
+#include "request/request.h"
 #include "wire/http_field.h"
 
 namespace sluice::http {

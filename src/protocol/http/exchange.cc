@@ -187,15 +187,14 @@ bool is_answered_without_body(std::string_view path) {
 void Exchange::clear() {
   route_ = nullptr;
   form_ = AnswerForm::problem;
-  is_head_ = always_ok_ = detail_ = is_several_ = each_ = waits_ = is_options_ = false;
+  asks_ = Asks();
+  outcome_ = Outcome();
+  waits_ = false;
   expected_ = taken_ = 0;
   origin_.clear();
   problem_.kind = part_problem_ = nullptr;
   path_.clear();
-  is_reported_ = false;
   retry_after_ = retry_of_denial_ = {};
-  allowed_ = true;
-  denied_ = is_decided_ = has_shown_ = false;
   generation_ = counters_ = 0;
   now_ = {};
   members_.clear();
@@ -208,7 +207,6 @@ void Exchange::clear() {
   profile_ = nullptr;
   auth_remaining_ = -1;
   auth_rule_.clear();
-  over_ = is_again_ = is_repeated_ = false;
   once_.reset();
   if (span_) [[unlikely]]
     span_.give_up();
@@ -228,15 +226,15 @@ Exchange::Begun Exchange::refuse(const ProblemKind& kind, std::string_view detai
 
 void Exchange::fail(const Question& question, const ProblemKind& kind, std::string_view detail) {
   clear();
-  is_head_ = question.method == "HEAD";
-  is_reported_ = true;
+  asks_.is_head = question.method == "HEAD";
+  outcome_.is_reported = true;
   refuse(kind, detail);
 }
 
 Exchange::Begun Exchange::begin(const Question& question, const ConnectionContext& around,
                                 uint32_t note, request::Requests& requests) {
   clear();
-  is_head_ = question.method.size() == 4 && question.method == "HEAD";
+  asks_.is_head = question.method.size() == 4 && question.method == "HEAD";
   route_ = find_route(question.path);
   return around.peer.spans == nullptr ? begin_route(question, around, note, requests)
                                       : begin_traced(question, around, note, requests);
@@ -318,7 +316,7 @@ Exchange::Begun Exchange::begin_api(const Question& question, const ConnectionCo
     return refuse(problems::forbidden,
                   "the request comes from a web page whose origin is not one of `http.origins`");
   if (fields.has_origin) origin_ = fields.origin;
-  takes_get_ = around.options.get_takes;
+  asks_.takes_get = around.options.get_takes;
   const bool is_twin = route_ != nullptr && (route_->action == Action::throttle ||
                                              route_->action == Action::crab_health);
   if (route_ == nullptr || (is_twin && !around.options.throttlecrab)) {
@@ -326,11 +324,11 @@ Exchange::Begun Exchange::begin_api(const Question& question, const ConnectionCo
     return refuse(problems::not_found, "there is nothing at this path; see /v1/openapi.json");
   }
   if (question.method == "OPTIONS") {
-    is_options_ = true;
+    asks_.is_options = true;
     return Begun::ready;
   }
   const bool is_get_take = route_->action == Action::take && around.options.get_takes &&
-                           (question.method == "GET" || is_head_);
+                           (question.method == "GET" || asks_.is_head);
   if (!has_method(*route_, question.method) && !is_get_take)
     return refuse(problems::method_not_allowed,
                   std::string("this path takes ").append(allowed_methods()));
@@ -392,7 +390,7 @@ bool Exchange::know_client(const RequestFields& fields, const ConnectionContext&
 bool Exchange::read_query(const Question& question) {
   if (question.query.empty()) return true;
   if (question.query != "status=200") return false;
-  always_ok_ = true;
+  asks_.always_ok = true;
   return true;
 }
 
@@ -420,7 +418,7 @@ Exchange::Begun Exchange::begin_query(const Question& question, const Connection
                                       uint32_t note, request::Requests& requests) {
   const auto take = body_of_query(question.query);
   if (!take) return refuse(problems::bad_request, take.problem().text);
-  always_ok_ |= take->always_ok;
+  asks_.always_ok |= take->always_ok;
   return read_body(requests.hold(take->body), around, note, requests);
 }
 
@@ -443,10 +441,10 @@ Exchange::Begun Exchange::read_body(std::string_view body, const ConnectionConte
 Exchange::Begun Exchange::ask_body(const ConnectionContext& around, uint32_t note,
                                    request::Requests& requests) {
   const TakeBody& body = around.worker.body;
-  is_several_ = body.has_takes;
-  detail_ = body.detail;
+  asks_.is_several = body.has_takes;
+  asks_.detail = body.detail;
   // Puts into several counters are independent: if one fails, the others stay.
-  each_ = body.each || route_->action == Action::batch || route_->action == Action::put;
+  asks_.each = body.each || route_->action == Action::batch || route_->action == Action::put;
   const auto is_inline = [](const TakeSubject& subject) { return subject.is_inline; };
   if (!around.options.inline_limits && std::ranges::any_of(body.subjects, is_inline))
     return refuse(problems::bad_request,
@@ -454,50 +452,40 @@ Exchange::Begun Exchange::ask_body(const ConnectionContext& around, uint32_t not
   if (route_->action == Action::wait) return ask_wait(body, around, note, requests);
   const bool charges = route_->action == Action::charge;
   if (charges && !body.id.empty() && !claim_id(body, around)) return Begun::ready;
-  const bool together = is_several_ && !each_ && (route_->wanted.has_mode || charges);
+  const bool together = asks_.is_several && !asks_.each && (route_->wanted.has_mode || charges);
   const bool resets = route_->action == Action::reset;
-  for (size_t i = 0; i < body.subjects.size(); ++i) {
-    const TakeSubject& subject = body.subjects[i];
-    request::Request request{
-        .brought_by = around.identity.number(), .note = note, .prefix = {}, .tag = {}};
-    request.joins = together && i > 0;
-    request.needs_rule = together && around.options.unmatched != Unmatched::allow;
-    switch (route_->action) {
-      case Action::charge:
-        request.verb = Verb::charge;
-        if (has_claim() && i == 0) {
-          std::string name(user_of(around));
-          name.append(":").append(once_->id);
-          request.charge_id = requests.hold_id({name, once_->content});
-        }
-        break;
-      case Action::peek:
-      case Action::explain:
-        request.verb = Verb::would_take;
-        break;
-      case Action::put:
-        request.verb = Verb::put;
-        request.all = subject.all;
-        break;
-      case Action::reset:
-        request.verb = Verb::peek;
-        request.as_written = subject.is_inline;
-        ask_subject(body, subject, request, requests);
-        request.as_written = false;
-        request.verb = Verb::put;
-        request.all = true;
-        break;
-      default:
-        break;
-    }
-    ask_subject(body, subject, request, requests);
+  request::Message message{
+      .together = together,
+      .needs_rule = together && around.options.unmatched != Unmatched::allow,
+      .needs_store = resets || route_->action == Action::put,
+      .brought_by = around.identity.number(),
+  };
+  if (charges && has_claim()) {
+    std::string name(user_of(around));
+    name.append(":").append(once_->id);
+    message.charge_id = requests.hold_id({name, once_->content});
+  }
+  const request::Message* const its = requests.hold(message);
+  for (const TakeSubject& subject : body.subjects) {
+    const bool looks = route_->action == Action::peek || route_->action == Action::explain;
+    const bool puts = route_->action == Action::put;
+    const Verb verb = charges                           ? Verb::charge
+                      : looks                           ? Verb::would_take
+                      : resets || (puts && subject.all) ? Verb::reset
+                      : puts                            ? Verb::put
+                                                        : Verb::take;
+    // A reset tells whether there was a counter.
+    if (resets)
+      ask_subject(body, subject, {.verb = Verb::peek, .message = its, .note = note, .tag = {}},
+                  requests);
+    ask_subject(body, subject, {.verb = verb, .message = its, .note = note, .tag = {}}, requests);
   }
   expected_ = body.subjects.size() * (resets ? 2 : 1);
   return Begun::asked;
 }
 
-// Claims the id of a charge. False: the answer is ready. If the id was used before, is_again_ is
-// set: then the requests look at the counters in place of charging them.
+// Claims the id of a charge. False: the answer is ready. If the id was used before,
+// outcome_.is_again is set: then the requests look at the counters in place of charging them.
 bool Exchange::claim_id(const TakeBody& body, const ConnectionContext& around) {
   using Found = request::ChargeIds::Found;
   if (around.peer.charge_ids == nullptr) {
@@ -520,8 +508,8 @@ bool Exchange::claim_id(const TakeBody& body, const ConnectionContext& around) {
   once_->content = content.digest();
   const Found found = around.peer.charge_ids->claim(user_of(around), once_->id, once_->content,
                                                     around.peer.clock->monotonic(), once_->claim);
-  is_again_ = found == Found::under_way || found == Found::remembered;
-  if (is_again_ || found == Found::first) return true;
+  outcome_.is_again = found == Found::under_way || found == Found::remembered;
+  if (outcome_.is_again || found == Found::first) return true;
   if (found == Found::other_content) {
     refuse_other_content();
   } else {
@@ -549,28 +537,28 @@ Exchange::Begun Exchange::refuse_other_content() {
 // with the names that the dialect uses must not reach the dialect's counters.
 void Exchange::ask_subject(const TakeBody& body, const TakeSubject& subject,
                            request::Request request, request::Requests& requests) {
-  const bool is_about_counters = request.verb == Verb::put || request.verb == Verb::peek;
+  const bool is_about_counters =
+      request::told_as(request.verb) == Verb::put || request.verb == Verb::peek;
   request.scope = !subject.is_inline  ? request::RuleScope::native
                   : is_about_counters ? request::RuleScope::dialect
                                       : request::RuleScope::all;
-  request.needs_store = is_about_counters;
-  if (request.verb != Verb::peek && !request.all) request.cost = is_again_ ? 0 : subject.n;
+  if (request.verb != Verb::peek && request.verb != Verb::reset)
+    request.cost = outcome_.is_again ? 0 : subject.n;
   requests.open();
   if (subject.is_inline) {
     requests.add(request::Entry{kind_entry, inline_kind});
     requests.add(request::Entry{key_entry, hold(subject.key, requests)});
-    if (request.as_written) {
-      requests.add(policy::any_limit);
-    } else {
+    request.limits.replaces = true;
+    if (request.verb != Verb::peek && request.verb != Verb::reset) {
       size_t count = 0;
       for (const TakeBody::NamedLimit& one : body.limits_of(subject)) {
         requests.add(one.limit);
         if (one.counts)
-          request.counts = static_cast<limit::LimitMask>(request.counts | 1u << count);
+          request.limits.counts =
+              static_cast<limit::LimitMask>(request.limits.counts | 1u << count);
         ++count;
       }
     }
-    request.limits_inline = true;
   } else {
     for (const request::Entry& entry : body.entries_of(subject)) {
       if (!body.has_copies) [[likely]]
@@ -629,15 +617,14 @@ Exchange::Begun Exchange::ask_wait(const TakeBody& body, const ConnectionContext
   waits_ = true;
   // To the engine a timeout of 0 means a wait without end, so such a wait becomes a take.
   const bool at_once = timeout.us == 0;
-  ask_subject(body, body.subjects[0],
-              {.verb = at_once ? Verb::take : Verb::wait,
-               .brought_by = around.identity.number(),
-               .must_fit = true,
-               .wait_at_most = timeout,
-               .note = note,
-               .prefix = {},
-               .tag = {}},
-              requests);
+  ask_subject(
+      body, body.subjects[0],
+      {.verb = at_once ? Verb::take : Verb::wait,
+       .message = requests.hold(request::Message{
+           .must_fit = true, .wait_at_most = timeout, .brought_by = around.identity.number()}),
+       .note = note,
+       .tag = {}},
+      requests);
   expected_ = 1;
   return Begun::asked;
 }
@@ -654,13 +641,11 @@ Exchange::Begun Exchange::ask_health(uint32_t note, request::Requests& requests)
   requests.open();
   requests.add(request::Entry{kind_entry, inline_kind});
   requests.add(request::Entry{key_entry, {}});
-  requests.add(policy::any_limit);
   requests.commit({.verb = Verb::peek,
-                   .limits_inline = true,
                    .scope = request::RuleScope::dialect,
-                   .needs_store = true,
+                   .limits = {.replaces = true},
+                   .message = requests.hold(request::Message{.needs_store = true}),
                    .note = note,
-                   .prefix = {},
                    .tag = {}});
   expected_ = 1;
   return Begun::asked;
@@ -704,7 +689,7 @@ void Exchange::write_answer(const ConnectionContext& around, Answer& answer) {
   answer.add("Cache-Control", "no-store");
   if (!origin_.empty()) [[unlikely]]
     write_origin(answer);
-  if (is_options_) {
+  if (asks_.is_options) {
     answer.status = 204;
     answer.add("Allow", allowed_methods());
     return;
@@ -730,7 +715,7 @@ void Exchange::write_answer(const ConnectionContext& around, Answer& answer) {
 void Exchange::write_origin(Answer& answer) const {
   answer.add("Access-Control-Allow-Origin", origin_);
   answer.add("Vary", "Origin");
-  if (!is_options_) {
+  if (!asks_.is_options) {
     answer.add("Access-Control-Expose-Headers", "Retry-After, RateLimit, RateLimit-Policy");
     return;
   }
@@ -741,8 +726,9 @@ void Exchange::write_origin(Answer& answer) const {
 
 // With `http.get_takes` a take may be a GET.
 std::string_view Exchange::allowed_methods() const {
-  return takes_get_ && route_->action == Action::take ? std::string_view("GET, HEAD, POST, OPTIONS")
-                                                      : route_->methods;
+  return asks_.takes_get && route_->action == Action::take
+             ? std::string_view("GET, HEAD, POST, OPTIONS")
+             : route_->methods;
 }
 
 // Reports the problem if the client caused it, unless that was done where it was found. Requests
@@ -752,7 +738,7 @@ void Exchange::report(const ConnectionContext& around) const {
   const bool is_refusal = kind.status >= 400 && kind.status < 500 && kind.status != 408 &&
                           kind.status != 409 && kind.status != 421 && kind.status != 429 &&
                           &kind != &problems::no_rule;
-  if (is_reported_ || !is_refusal) return;
+  if (outcome_.is_reported || !is_refusal) return;
   const std::string_view code = kind.status == 401   ? "login"
                                 : kind.status == 403 ? "forbidden"
                                                      : request::malformed_code;
@@ -814,10 +800,10 @@ void Exchange::write_takes(Answer& answer) const {
   const bool charges = route_->action == Action::charge;
   const bool looks = route_->action == Action::peek || route_->action == Action::explain ||
                      route_->action == Action::put || route_->action == Action::batch || charges;
-  const bool fails = !looks && !always_ok_;
-  if (fails && denied_)
+  const bool fails = !looks && !asks_.always_ok;
+  if (fails && outcome_.denied)
     answer.status = 429;
-  else if (fails && part_problem_ != nullptr && !is_decided_)
+  else if (fails && part_problem_ != nullptr && !outcome_.any_decided)
     answer.status = part_problem_->status;  // nothing was charged
   if (answer.status == 429 && form_ == AnswerForm::problem) {
     answer.content_type = problem_type;
@@ -827,20 +813,20 @@ void Exchange::write_takes(Answer& answer) const {
     append_violated(body);
     body.append(", ");
   }
-  if (!is_several_) {
+  if (!asks_.is_several) {
     body.append(members_.view());
   } else {
     if (charges) {
-      body.append(over_ ? "\"over\": true, " : "\"over\": false, ");
+      body.append(outcome_.over ? "\"over\": true, " : "\"over\": false, ");
     } else if (route_->action != Action::put && route_->action != Action::batch) {
-      body.append(allowed_ && part_problem_ == nullptr ? "\"allowed\": true, "
-                                                       : "\"allowed\": false, ");
+      body.append(outcome_.allowed && part_problem_ == nullptr ? "\"allowed\": true, "
+                                                               : "\"allowed\": false, ");
     }
     body.append("\"takes\": [");
     body.append(members_.view());
     body.append(']');
   }
-  if (is_repeated_) body.append(", \"repeated\": true");
+  if (outcome_.is_repeated) body.append(", \"repeated\": true");
   append_generation(generation_, body);
   body.append('}');
 }
@@ -860,12 +846,12 @@ void Exchange::append_violated(base::Buffer& out) const {
 // Do the answer's fields show a single limit that did not refuse, without X-RateLimit-Limit and
 // without a partition key?
 bool Exchange::is_plain(const ConnectionContext& around) const {
-  return told_.size() == 1 && has_shown_ && !denied_ && !around.options.partition_keys &&
-         !around.options.headers.x_ratelimit;
+  return told_.size() == 1 && outcome_.any_shown && !outcome_.denied &&
+         !around.options.partition_keys && !around.options.headers.x_ratelimit;
 }
 
 void Exchange::write_limits(const ConnectionContext& around, Answer& answer) const {
-  if (told_.empty() && !denied_) return;
+  if (told_.empty() && !outcome_.denied) return;
   if (is_plain(around)) [[likely]] {
     const Told& told = told_.front();
     const auto texts = around.worker.policy_members.find(name_of(told), told.limit);
@@ -888,8 +874,8 @@ void Exchange::write_limits(const ConnectionContext& around, Answer& answer) con
     shown.quoted_name = texts.quoted_name;
   }
   append_limit_fields({.limits = shown_limits,
-                       .shown = has_shown_ ? shown_ : told_.size(),
-                       .denied = denied_ && answer.status != 200,
+                       .shown = outcome_.any_shown ? shown_ : told_.size(),
+                       .denied = outcome_.denied && answer.status != 200,
                        .retry_after = jittered(around, retry_of_denial_)},
                       around.options.headers, answer.fields);
 }
@@ -905,11 +891,11 @@ base::Duration Exchange::jittered(const ConnectionContext& around, base::Duratio
 }
 
 void Exchange::write_auth(const ConnectionContext& around, Answer& answer) const {
-  answer.status = denied_ ? profile_->deny : profile_->ok;
+  answer.status = outcome_.denied ? profile_->deny : profile_->ok;
   write_limits(around, answer);
   if (auth_remaining_ >= 0) answer.add("X-Sluice-Remaining", auth_remaining_);
   if (!auth_rule_.empty()) answer.add("X-Sluice-Rule", auth_rule_);
-  if (!denied_) return;
+  if (!outcome_.denied) return;
   // A 401 must have a challenge. No client answers this one by asking its user for a password.
   if (answer.status == 401) answer.add("WWW-Authenticate", "RateLimit");
   if (prefers_text(accept_)) {
@@ -980,11 +966,8 @@ Exchange::Begun Exchange::begin_auth(const Question& question, const ConnectionC
   accept_ = accept_of(question.fields).substr(0, accept_bytes_max);
   requests.open();
   for (const request::Entry& entry : entries) requests.add(entry);
-  requests.commit({.scope = request::RuleScope::native,
-                   .note = note,
-                   .cost = profile_->n,
-                   .prefix = {},
-                   .tag = {}});
+  requests.commit(
+      {.scope = request::RuleScope::native, .note = note, .cost = profile_->n, .tag = {}});
   expected_ = 1;
   return Begun::asked;
 }
@@ -997,22 +980,22 @@ void Exchange::take_auth(const request::Verdict& verdict, const ConnectionContex
       retry_after_ = base::seconds(1);
       refuse(problems::reduced_capacity, verdict.error);
     } else if (profile_->on_store_error == request::OnError::deny) {
-      denied_ = true;
-      allowed_ = false;
+      outcome_.denied = true;
+      outcome_.allowed = false;
       retry_of_denial_ = base::seconds(1);
     }
     return;
   }
   if (verdict.tightest == nullptr) {
-    denied_ = !verdict.matched && around.options.unmatched == Unmatched::deny;
-    allowed_ = !denied_;
+    outcome_.denied = !verdict.matched && around.options.unmatched == Unmatched::deny;
+    outcome_.allowed = !outcome_.denied;
     retry_of_denial_ = base::never;
     return;
   }
   report_limits(verdict, around);
   note_outcome(verdict.allowed, *verdict.tightest);
   auth_rule_ = verdict.rule;
-  if (verdict.counted) auth_remaining_ = std::max<int64_t>(verdict.tightest->remaining, 0);
+  if (verdict.is_counted()) auth_remaining_ = std::max<int64_t>(verdict.tightest->remaining, 0);
   if (!verdict.allowed) append_take(verdict, false, members_);
 }
 
@@ -1123,7 +1106,7 @@ Exchange::Begun Exchange::begin_throttle(const Question& question, const Request
   requests.add(request::Entry{database_entry, "0"});
   requests.add(request::Entry{key_entry, body.key});
   requests.add(rate.limit);
-  requests.commit({.note = note, .cost = quantity, .prefix = {}, .tag = {}});
+  requests.commit({.note = note, .cost = quantity, .tag = {}});
   expected_ = 1;
   return Begun::asked;
 }
@@ -1272,10 +1255,10 @@ bool Exchange::take(const request::Request& request, const Verdict& verdict, bas
       take_throttle(verdict, around);
       break;
     case Action::charge:
-      is_again_ ? take_look(verdict, last, around) : take_charge(verdict, last, around);
+      outcome_.is_again ? take_look(verdict, last, around) : take_charge(verdict, last, around);
       break;
     default:
-      is_several_ ? take_part(verdict, around) : take_one(verdict, around);
+      asks_.is_several ? take_part(verdict, around) : take_one(verdict, around);
   }
   return last;
 }
@@ -1292,7 +1275,7 @@ bool Exchange::fail_by(const Verdict& verdict, const ConnectionContext& around) 
   if (is_unmatched) return fail_unmatched(around);
   if (verdict.error.empty()) return false;
   if (verdict.error == request::not_permitted) {
-    is_reported_ = true;  // by the engine, which knows the counter
+    outcome_.is_reported = true;  // by the engine, which knows the counter
     refuse(problems::forbidden, verdict.error);
     return true;
   }
@@ -1312,8 +1295,8 @@ bool Exchange::fail_unmatched(const ConnectionContext& around) {
   const bool takes = route_->action != Action::put && route_->action != Action::explain;
   if (takes && around.options.unmatched != Unmatched::error) {
     const bool allowed = around.options.unmatched == Unmatched::allow;
-    allowed_ &= allowed;
-    denied_ |= !allowed;
+    outcome_.allowed &= allowed;
+    outcome_.denied |= !allowed;
     retry_of_denial_ = base::never;
     return false;
   }
@@ -1324,8 +1307,8 @@ bool Exchange::fail_unmatched(const ConnectionContext& around) {
 void Exchange::take_one(const Verdict& verdict, const ConnectionContext& around) {
   if (fail_by(verdict, around)) return;
   if (verdict.tightest == nullptr) {
-    members_.append(allowed_ ? "\"allowed\": true, \"rule\": null"
-                             : "\"allowed\": false, \"rule\": null");
+    members_.append(outcome_.allowed ? "\"allowed\": true, \"rule\": null"
+                                     : "\"allowed\": false, \"rule\": null");
     return;
   }
   report_limits(verdict, around);
@@ -1340,13 +1323,13 @@ void Exchange::take_one(const Verdict& verdict, const ConnectionContext& around)
   append_take(verdict, verdict.allowed, members_);
   if (route_->action != Action::wait) return;
   members_.append(", \"waited\": ");
-  append_json_seconds(verdict.waited, members_);
+  append_json_seconds(verdict.waited.value_or(base::Duration{}), members_);
 }
 
 void Exchange::note_outcome(bool allowed, const Decision& tightest) {
-  allowed_ &= allowed;
+  outcome_.allowed &= allowed;
   if (allowed) return;
-  denied_ = true;
+  outcome_.denied = true;
   retry_of_denial_ = std::max(retry_of_denial_, tightest.retry_after);
 }
 
@@ -1359,16 +1342,16 @@ void Exchange::append_take(const Verdict& verdict, bool allowed, base::Buffer& o
   else
     append_json_text(rule, out);
   out.append(", \"mode\": \"enforce\"");
-  if (detail_ || route_->action == Action::explain) append_limits(verdict, out);
+  if (asks_.detail || route_->action == Action::explain) append_limits(verdict, out);
 }
 
 // Appends the item of one of several takes. A take that could not be decided fails the whole
-// request, unless the takes are independent (each_).
+// request, unless the takes are independent (asks_.each).
 void Exchange::take_part(const Verdict& verdict, const ConnectionContext& around) {
   const bool is_first = taken_ == 1;
-  if (problem_.kind != nullptr && !each_) return;
+  if (problem_.kind != nullptr && !asks_.each) return;
   if (fail_by(verdict, around)) {
-    if (!each_ || problem_.kind == &problems::forbidden) {
+    if (!asks_.each || problem_.kind == &problems::forbidden) {
       if (problem_.kind == &problems::no_rule) problem_.pointer = "/takes";
       problem_.has_pointer = problem_.kind == &problems::no_rule;
       return;
@@ -1380,7 +1363,7 @@ void Exchange::take_part(const Verdict& verdict, const ConnectionContext& around
     problem_.kind = nullptr;
     return;
   }
-  is_decided_ = true;
+  outcome_.any_decided = true;
   members_.append(is_first ? "{" : ", {");
   if (verdict.tightest == nullptr) {
     members_.append(around.options.unmatched == Unmatched::allow
@@ -1394,7 +1377,7 @@ void Exchange::take_part(const Verdict& verdict, const ConnectionContext& around
   } else {
     if (route_->action != Action::batch) report_limits(verdict, around);
     // Takes that settle together share verdict.allowed, so each shows its tightest limit's outcome.
-    const bool allowed = each_ ? verdict.allowed : verdict.tightest->allowed;
+    const bool allowed = asks_.each ? verdict.allowed : verdict.tightest->allowed;
     note_outcome(allowed, *verdict.tightest);
     append_take(verdict, allowed, members_);
   }
@@ -1406,11 +1389,11 @@ void Exchange::take_part(const Verdict& verdict, const ConnectionContext& around
 // Appends the item of one subject, and with an id keeps the verdict for when the charge is sent
 // again.
 void Exchange::take_charge(const Verdict& verdict, bool last, const ConnectionContext& around) {
-  if (verdict.known == request::Known::other_content) {
+  if (verdict.charged.known == request::Known::other_content) {
     refuse_other_content();
   } else if (problem_.kind == nullptr && !fail_charge(verdict, around)) {
     // Another server that shares the store has charged it, or its answer was lost.
-    is_repeated_ |= verdict.known == request::Known::yes;
+    outcome_.is_repeated |= verdict.charged.known == request::Known::yes;
     append_charge(verdict, around);
     if (has_claim()) request::append_kept(verdict, now_, once_->kept);
   }
@@ -1443,7 +1426,7 @@ void Exchange::take_look(const Verdict& verdict, bool last, const ConnectionCont
 }
 
 void Exchange::answer_again(std::string_view kept, const ConnectionContext& around) {
-  is_repeated_ = true;
+  outcome_.is_repeated = true;
   const size_t count = subjects_.size();
   for (taken_ = 1; taken_ <= count; ++taken_) {
     // Another charge, of fewer subjects, whose content has the same digest.
@@ -1465,7 +1448,7 @@ bool Exchange::fail_charge(const Verdict& verdict, const ConnectionContext& arou
       verdict.error.empty() ? !verdict.matched : verdict.error == request::no_rule_applies;
   if (is_unmatched && around.options.unmatched != Unmatched::error) return false;
   if (!fail_by(verdict, around)) return false;
-  if (is_several_ && problem_.kind == &problems::no_rule) {
+  if (asks_.is_several && problem_.kind == &problems::no_rule) {
     problem_.pointer = "/takes";
     problem_.has_pointer = true;
   }
@@ -1474,16 +1457,16 @@ bool Exchange::fail_charge(const Verdict& verdict, const ConnectionContext& arou
 
 void Exchange::append_charge(const Verdict& verdict, const ConnectionContext& around) {
   base::Buffer& out = members_;
-  if (is_several_) out.append(taken_ == 1 ? "{" : ", {");
+  if (asks_.is_several) out.append(taken_ == 1 ? "{" : ", {");
   out.append("\"charged\": ");
-  base::append_decimal(verdict.charged.value_or(0), out);
+  base::append_decimal(verdict.charged.units.value_or(0), out);
   out.append(", ");
   if (verdict.tightest == nullptr) {
     out.append("\"over\": false, \"rule\": null");
   } else {
-    over_ |= verdict.over;
+    outcome_.over |= verdict.charged.over;
     report_limits(verdict, around);
-    append_balance(*verdict.tightest, verdict.over, out);
+    append_balance(*verdict.tightest, verdict.charged.over, out);
     out.append(", \"rule\": ");
     const std::string_view rule = rule_of(verdict);
     if (rule.empty())
@@ -1491,16 +1474,16 @@ void Exchange::append_charge(const Verdict& verdict, const ConnectionContext& ar
     else
       append_json_text(rule, out);
     out.append(", \"mode\": \"enforce\"");
-    if (detail_) append_limits(verdict, out);
+    if (asks_.detail) append_limits(verdict, out);
   }
-  if (is_several_) out.append('}');
+  if (asks_.is_several) out.append('}');
 }
 
 // For a reset: the peek's verdict counts the counters, the put's has nothing to add.
 void Exchange::take_counters(const request::Request& request, const Verdict& verdict) {
   if (problem_.kind != nullptr) return;
   if (verdict.error == request::not_permitted) {
-    is_reported_ = true;
+    outcome_.is_reported = true;
     refuse(problems::forbidden, verdict.error);
   } else if (!verdict.error.empty()) {
     retry_after_ = base::seconds(1);
@@ -1596,17 +1579,17 @@ void Exchange::report_partition(const Charge& charge, size_t first,
 void Exchange::note_shown(const Decision& decision) {
   if (last_told_ == told_.size()) return;
   if (last_told_ == shown_) {
-    has_shown_ = true;
+    outcome_.any_shown = true;
     return;
   }
-  if (has_shown_) {
+  if (outcome_.any_shown) {
     const Decision& other = told_[shown_].decision;
     const bool tighter = decision.allowed != other.allowed ? !decision.allowed
                          : !decision.allowed ? decision.retry_after > other.retry_after
                                              : decision.remaining < other.remaining;
     if (!tighter) return;
   }
-  has_shown_ = true;
+  outcome_.any_shown = true;
   shown_ = last_told_;
 }
 

@@ -133,6 +133,13 @@ struct ConnectionContext {
 // 10.1.1).
 bool is_answered_without_body(std::string_view path);
 
+// state    what happens in it                               next
+// free     nothing is known of it                           asked or ready: `begin`, `fail`
+// asked    the engine decides its requests: of expected_    ready: the last verdict
+//          verdicts taken_ have come                        free: `forget`, the stream is gone
+// ready    its answer is made, or the problem is known      free: `write`
+//
+// The session moves it, on the connection's thread. waits_ is set in `asked` alone.
 class Exchange {
  public:
   enum class Begun : uint8_t { ready, asked };
@@ -148,7 +155,7 @@ class Exchange {
   void forget(const ConnectionContext& around);
 
   // Whether the answer is to HEAD.
-  bool is_head() const { return is_head_; }
+  bool is_head() const { return asks_.is_head; }
   // Whether the request waits for units.
   bool waits() const { return waits_; }
   // Whether the answer is ready without a verdict.
@@ -254,16 +261,27 @@ class Exchange {
 
   const Route* route_ = nullptr;
   AnswerForm form_ = AnswerForm::problem;
-  bool is_head_ = false, always_ok_ = false, detail_ = false, is_several_ = false, each_ = false;
-  bool waits_ = false, is_options_ = false;
-  bool takes_get_ = false;    // HttpOptions::get_takes
-  bool is_reported_ = false;  // the session reports the problem itself
-  bool allowed_ = true, denied_ = false;
-  bool is_decided_ = false;  // at least one of several takes was decided
-  bool has_shown_ = false;
-  // Of a charge: whether a limit is in debt, and whether its id was used before: with is_again_ by
-  // this server, so that the requests only look.
-  bool over_ = false, is_again_ = false, is_repeated_ = false;
+  // Set by `begin`, as the request has them.
+  struct Asks {
+    bool is_head = false, is_options = false;
+    bool is_several = false;  // its body is a list of subjects
+    bool each = false;        // its takes are independent
+    bool detail = false, always_ok = false;
+    bool takes_get = false;  // HttpOptions::get_takes
+  };
+  // Set by `take` and `fail`, verdict by verdict; shown by `write`.
+  struct Outcome {
+    bool allowed = true, denied = false;
+    bool any_decided = false;  // of several takes
+    bool any_shown = false;    // a limit: that with the place shown_
+    bool is_reported = false;  // the problem is counted already
+    bool over = false;         // of a charge: a limit is in debt
+    // Of a charge: its id was used before; and by this server, so that the requests only look.
+    bool is_repeated = false, is_again = false;
+  };
+  Asks asks_;
+  Outcome outcome_;
+  bool waits_ = false;  // it is among the requests that wait (ask_wait to end_wait)
   size_t expected_ = 0, taken_ = 0;
   std::string_view body_;  // during `begin`
 

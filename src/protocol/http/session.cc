@@ -170,7 +170,7 @@ void Http1Session::begin(std::string_view in, request::Requests& requests, bool 
 void Http1Session::open(std::unique_ptr<Exchange> exchange, request::Requests& requests) {
   if (exchange->is_ready()) {
     requests.open();
-    requests.commit({.verb = request::Verb::noop, .prefix = {}, .tag = {}});
+    requests.commit({.verb = request::Verb::noop, .tag = {}});
   }
   if (first_ == open_.size()) {
     open_.clear();

@@ -50,10 +50,12 @@ struct Transcript {
 
 inline std::string text_of(const request::Request& request, const request::Requests& all) {
   std::string to(name_of(request.verb));
-  for (const bool flag : {request.all, request.joins, request.limits_inline, request.must_fit,
-                          request.needs_rule, request.needs_store})
+  const request::Message& message = *request.message;
+  for (const bool flag :
+       {request.verb == request::Verb::reset, message.together, request.limits.replaces,
+        message.must_fit, message.needs_rule, message.needs_store})
     to += flag ? '1' : '0';
-  to += " " + std::to_string(request.cost) + " " + std::to_string(request.wait_at_most.us) + " " +
+  to += " " + std::to_string(request.cost) + " " + std::to_string(message.wait_at_most.us) + " " +
         std::to_string(static_cast<int>(request.scope));
   for (const request::Entry& entry : all.descriptor(request))
     to += " " + std::string(entry.key) + "=" + std::string(entry.value);
@@ -67,12 +69,13 @@ inline std::string text_of(const request::Request& request, const request::Reque
 class MadeUp {
  public:
   MadeUp(const request::Request& its, const request::Requests& all)
-      : request(its), weight_(weight_of(text_of(its, all))) {
-    request.prefix = request.tag = {};
+      : request(its), message_(*its.message), weight_(weight_of(text_of(its, all))) {
+    request.message = &message_;
+    request.tag = {};
     limits_.assign(all.limits(its).begin(), all.limits(its).end());
     if (limits_.empty())
       limits_.push_back({limit::Algorithm::fixed_window, 9, base::seconds(60), 0});
-    if (its.needs_rule && weight_ % 7 == 0) rule_missing_ = true;
+    if (its.message->needs_rule && weight_ % 7 == 0) rule_missing_ = true;
   }
 
   request::Verdict verdict(bool late, bool interrupted) {
@@ -92,7 +95,7 @@ class MadeUp {
       told.cause = request::Error::store;
       return told;
     }
-    if (weight_ % 5 == 0 && !request.limits_inline) return told;  // no rule
+    if (weight_ % 5 == 0 && !request.limits.replaces) return told;  // no rule
     told.matched = true;
     told.allowed = weight_ % 2 == 0;
     decisions_.clear();
@@ -106,13 +109,13 @@ class MadeUp {
                                                               : base::Duration{1'234'567}});
     told.tightest = &decisions_[weight_ % decisions_.size()];
     told.limit = &limits_[weight_ % decisions_.size()];
-    told.rule = request.limits_inline ? std::string_view("inline") : std::string_view(rule_);
+    told.rule = request.limits.replaces ? std::string_view("inline") : std::string_view(rule_);
     charge_.space = &space_;
     charge_.key = "k";
     charge_.limits = limits_;
-    charge_.rule_name = request.limits_inline ? &inline_rule_ : &rule_;
+    charge_.rule_name = request.limits.replaces ? &inline_rule_ : &rule_;
     charge_.counted = true;
-    if (!late && !request.joins) told.charges = {&charge_, 1};
+    if (!late && !message_.together) told.charges = {&charge_, 1};
     told.decisions = decisions_.data();
     return told;
   }
@@ -120,6 +123,7 @@ class MadeUp {
   request::Request request;
 
  private:
+  const request::Message message_;
   static uint64_t weight_of(std::string_view text) {
     uint64_t hash = 14'695'981'039'346'656'037u;
     for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1'099'511'628'211u;

@@ -37,7 +37,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "limit/limit.h"
-#include "request/charge.h"
+#include "request/request.h"
 
 namespace sluice::http {
 

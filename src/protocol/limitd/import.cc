@@ -217,11 +217,8 @@ int import_command(const protocol::StoreCall& call, config::CommandIo& io) {
   const auto to_counter = [&](std::string_view type,
                               std::string_view key) -> std::optional<BucketCounter> {
     const request::Entry descriptor[] = {{"type", type}, {"key", key}};
-    policy::Asked request;
-    request.descriptor = descriptor;
-    request.now = now;
     plan.clear();
-    rules->match(&dialect, request, plan);
+    rules->match(&dialect, {.descriptor = descriptor, .now = now}, plan);
     const auto steps = plan.steps(plan.parts().front());
     if (steps.empty()) return std::nullopt;
     const policy::Rule& rule = *steps.back().rule;

@@ -46,8 +46,7 @@ request::Request request_of(const LimitdRequest& r) {
       }
       break;
     case LimitdMethod::put:
-      request.verb = request::Verb::put;
-      request.all = r.all || r.count == 0;
+      request.verb = r.all || r.count == 0 ? request::Verb::reset : request::Verb::put;
       request.cost = std::max<int64_t>(r.count, 0);
       break;
     case LimitdMethod::get:
@@ -55,7 +54,6 @@ request::Request request_of(const LimitdRequest& r) {
       break;
     case LimitdMethod::status:
       request.verb = request::Verb::list;
-      request.prefix = r.key;
       break;
     case LimitdMethod::ping:
       request.verb = request::Verb::noop;
@@ -68,7 +66,7 @@ request::Request request_of(const LimitdRequest& r) {
 // bucket says now, though a GET only where it has a rate.
 uint64_t reset_of(LimitdMethod method, const request::Verdict& verdict, base::Time now) {
   const limit::Decision& d = *verdict.tightest;
-  const bool unlimited = !verdict.counted && d.allowed;
+  const bool unlimited = !verdict.is_counted() && d.allowed;
   if (unlimited && method != LimitdMethod::get) return limitd_reset({}, now);
   return limitd_reset(d.reset_after, now);
 }
@@ -77,8 +75,9 @@ uint64_t reset_of(LimitdMethod method, const request::Verdict& verdict, base::Ti
 uint64_t reset_of_put(const request::Request& request, const request::Verdict& verdict,
                       base::Time now) {
   const limit::Decision& d = *verdict.tightest;
-  const bool full = request.all || request.cost >= d.limit || d.remaining >= d.limit;
-  if (verdict.counted && full) return 0;
+  const bool full =
+      request.verb == request::Verb::reset || request.cost >= d.limit || d.remaining >= d.limit;
+  if (verdict.is_counted() && full) return 0;
   return reset_of(LimitdMethod::put, verdict, now);
 }
 
@@ -109,7 +108,7 @@ request::Received LimitdSession::receive(std::string_view in, bool, request::Req
 
     requests.open();
     if (r.method != LimitdMethod::ping) requests.add(request::Entry{"type", r.type});
-    if (r.method != LimitdMethod::ping && r.method != LimitdMethod::status)
+    if (r.method != LimitdMethod::ping)  // of a list: the beginning of the keys
       requests.add(request::Entry{"key", r.key});
     requests.commit(request_of(r));
     ++taken;
@@ -153,8 +152,8 @@ bool LimitdSession::reply(const request::Request& request, const request::Verdic
           out);
       break;
     default:
-      append_limitd_take(id, d != nullptr && verdict.allowed, d != nullptr && verdict.delayed,
-                         level, out);
+      append_limitd_take(id, d != nullptr && verdict.allowed,
+                         d != nullptr && verdict.allowed && verdict.waited.has_value(), level, out);
   }
   return true;
 }

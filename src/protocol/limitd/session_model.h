@@ -110,36 +110,28 @@ inline Asked message(std::string body) {
 using Pairs = std::vector<std::pair<std::string, std::string>>;
 struct Requested {
   request::Verb verb{};
-  bool all = false, fresh = false;
   int64_t cost = 1;
   Pairs descriptor;
-  std::string prefix;
   size_t limits = 0;
   friend bool operator==(const Requested&, const Requested&) = default;
 };
 
 inline Requested requested(const Asked& a) {
-  const Pairs type{{"type", a.type}}, both{{"type", a.type}, {"key", a.key}};
+  const Pairs both{{"type", a.type}, {"key", a.key}};
   using request::Verb;
   switch (a.method.value_or(0)) {
     case 0:
     case 1:
-      if (a.count < 0) return {Verb::take, false, false, INT64_MAX, both, "", 0};
-      return {a.method == 1u ? Verb::wait : Verb::take,
-              false,
-              false,
-              a.count == 0 ? 1 : a.count,
-              both,
-              "",
-              0};
+      if (a.count < 0) return {Verb::take, INT64_MAX, both, 0};
+      return {a.method == 1u ? Verb::wait : Verb::take, a.count == 0 ? 1 : a.count, both, 0};
     case 2:
-      return {Verb::put, a.all || a.count == 0, false, a.count < 0 ? 0 : a.count, both, "", 0};
-    case 3:
-      return {Verb::list, false, false, 1, type, a.key, 0};
+      return {a.all || a.count == 0 ? Verb::reset : Verb::put, a.count < 0 ? 0 : a.count, both, 0};
+    case 3:  // the key is the beginning of those that are listed
+      return {Verb::list, 1, both, 0};
     case 4:
-      return {Verb::noop, false, false, 1, {}, "", 0};
+      return {Verb::noop, 1, {}, 0};
     default:
-      return {Verb::peek, false, false, 1, both, "", 0};
+      return {Verb::peek, 1, both, 0};
   }
 }
 
@@ -157,8 +149,9 @@ struct Answer {
     v.allowed = allowed;
     v.tightest = matched ? &decision : nullptr;
     v.matched = matched;
-    v.delayed = delayed;
-    v.counted = counted;
+    if (delayed) v.waited = base::seconds(1);
+    static constexpr limit::Limit no_counter{};
+    if (!counted) v.limit = &no_counter;
     if (failed) v.error = "out of memory";
     v.listed = listed;
     return v;
@@ -175,7 +168,7 @@ inline Answer answer_of(size_t n) {
   if (n % 4 == 1) a.decision.remaining = a.decision.limit;
   a.matched = n % 7 != 6;
   a.failed = n % 11 == 10;
-  a.delayed = n % 3 == 2;
+  a.delayed = n % 3 == 2 && a.allowed;
   a.counted = n % 8 != 3;
   for (size_t i = 0; i < n % 4; ++i)
     a.listed.push_back({std::string(i * 50, 'k'), answer_of(n / 4 + i).decision});
@@ -311,8 +304,7 @@ inline Transcript run(request::Session& session, std::string_view bytes,
         for (const request::Entry& e : requests.descriptor(r))
           descriptor.emplace_back(e.key, e.value);
         const size_t n = t.requests.size();
-        t.requests.push_back({r.verb, r.all, r.reset_first, r.cost, std::move(descriptor),
-                              std::string(r.prefix), requests.limits(r).size()});
+        t.requests.push_back({r.verb, r.cost, std::move(descriptor), requests.limits(r).size()});
         t.replies.emplace_back();
         if (r.verb != request::Verb::wait && r.verb != request::Verb::list) {
           answer(n, r);
@@ -321,8 +313,7 @@ inline Transcript run(request::Session& session, std::string_view bytes,
         later.push_back({n, r, std::make_unique<std::string>(r.tag)});
         request::Request& copy = later.back().request;
         copy.tag = *later.back().tag;
-        copy.prefix = {};
-        copy.entry_first = copy.entry_count = copy.limit_first = copy.limit_count = 0;
+        copy.entry_first = copy.entry_count = copy.limits.first = copy.limits.count = 0;
       }
       rest.erase(0, received.consumed);
       if (received.consumed == 0) break;

@@ -150,7 +150,7 @@ struct RecordedVerdict {
     if (response.has_take()) {
       d = decided(response.take(), bucket.has_rate);
       d.decision.allowed = verdict.allowed = response.take().conformant();
-      verdict.delayed = response.take().delayed();
+      if (response.take().delayed()) verdict.waited = base::seconds(1);
       kind = "take";
     } else if (response.has_put()) {
       d = decided(response.put(), bucket.has_rate);
@@ -172,7 +172,8 @@ struct RecordedVerdict {
       verdict.matched = true;
     }
     verdict.listed = listed;
-    verdict.counted = !bucket.unlimited && bucket.type != "zero";
+    static constexpr limit::Limit no_counter{};
+    if (bucket.unlimited || bucket.type == "zero") verdict.limit = &no_counter;
     // As limit::Algorithm::deny decides, which the type `zero` has.
     if (bucket.type == "zero") d.decision.allowed = false;
     if (!bucket.unlimited) return;

@@ -295,10 +295,8 @@ class CellCounters {
     const request::Entry descriptor[] = {{command_entry, command_of(limit::Algorithm::gcra_cell)},
                                          {database_entry, database_},
                                          {key_entry, key}};
-    policy::Asked asked;
-    asked.descriptor = descriptor;
     plan_.clear();
-    rules_.match(&dialect, asked, plan_);
+    rules_.match(&dialect, {.descriptor = descriptor}, plan_);
     const auto& step = plan_.steps(plan_.parts().front()).front();
     return visit(*step.rule->space, step.rule->limits_id, plan_.charge(step).key);
   }

@@ -30,24 +30,18 @@ void RespSession::look_at_keys(const CommandEntry& entry, Words keys) {
                         " keys");
   const bool deletes = entry.name == "del" || entry.name == "unlink";
   const uint32_t note = entry.name == "ttl" ? ttl : entry.name == "pttl" ? pttl : counters;
+  const request::Message* const its = message({.needs_store = true});
   const auto ask_for = [&](std::string_view key, size_t which, Verb verb, bool last) {
     requests_->open();
     // Applies to the counters of the key itself, whatever rules the policy has for such commands.
-    request::Request request{.verb = verb,
-                             .all = verb == Verb::put,
-                             .scope = request::RuleScope::dialect,
-                             .needs_store = true,
-                             .prefix = {},
-                             .tag = {}};
+    request::Request request{
+        .verb = verb, .scope = request::RuleScope::dialect, .message = its, .tag = {}};
     if (which < std::size(keyed)) {
       requests_->add(request::Entry{command_entry, command_of(keyed[which])});
       requests_->add(request::Entry{database_entry, database_text(facts_.database)});
     } else {
       requests_->add(request::Entry{command_entry, inline_command});
-      requests_->add(policy::any_limit);
-      request.limits_inline = true;
-      request.brought_by = identity_.number();
-      request.as_written = verb == Verb::peek;
+      request.limits.replaces = true;
     }
     requests_->add(request::Entry{key_entry, key});
     request.note = silent_ ? silent : note | (last ? 0u : gathered);
@@ -58,7 +52,7 @@ void RespSession::look_at_keys(const CommandEntry& entry, Words keys) {
     for (size_t which = 0; which < count; ++which) {
       const bool last = i + 1 == keys.size() && which + 1 == count;
       ask_for(keys[i], which, Verb::peek, last && !deletes);
-      if (deletes) ask_for(keys[i], which, Verb::put, last);
+      if (deletes) ask_for(keys[i], which, Verb::reset, last);
     }
   }
 }

@@ -257,7 +257,7 @@ void RespSession::end(request::Ending ending, std::string_view why, base::Buffer
 void RespSession::commit(uint32_t note, std::string_view tag) {
   if (silent_) return;
   requests_->open();
-  requests_->commit({.verb = request::Verb::noop, .note = note, .prefix = {}, .tag = tag});
+  requests_->commit({.verb = request::Verb::noop, .note = note, .tag = tag});
 }
 
 void RespSession::answer(std::string_view bytes) {
@@ -489,8 +489,7 @@ void RespSession::throttle(limit::Algorithm algorithm, Words words) {
   requests_->add(request::Entry{database_entry, database_text(facts_.database)});
   requests_->add(request::Entry{key_entry, throttle_.key});
   requests_->add(throttle_.limit);
-  requests_->commit(
-      {.note = silent_ ? silent : note, .cost = throttle_.cost, .prefix = {}, .tag = {}});
+  requests_->commit({.note = silent_ ? silent : note, .cost = throttle_.cost, .tag = {}});
 }
 
 // INCREX: the same counter as that of SLUICE.TAKE KEY with a fixed window.
@@ -501,11 +500,10 @@ void RespSession::take_window(Words words) {
   requests_->add(request::Entry{command_entry, inline_command});
   requests_->add(request::Entry{key_entry, throttle_.key});
   requests_->add(throttle_.limit);
-  requests_->commit({.limits_inline = true,
-                     .brought_by = identity_.number(),
+  requests_->commit({.limits = {.replaces = true},
+                     .message = message(),
                      .note = silent_ ? silent : increx,
                      .cost = throttle_.cost,
-                     .prefix = {},
                      .tag = {}});
 }
 

@@ -187,6 +187,7 @@ class RespSession final : public request::Session {
   void throttle(limit::Algorithm algorithm, Words words);
   void take_window(Words words);
   void sluice(Words words);
+  const request::Message* message(request::Message its = {});
   void commit_subject(const SluiceSubject& subject, request::Request request);
   void take_several();
   void wait();

@@ -70,9 +70,10 @@ struct Transcript {
 
 void append(const request::Request& request, const request::Requests& all, std::string& to) {
   to += std::string(name_of(request.verb)) + " " + std::to_string(request.cost) + " " +
-        std::to_string(request.all) + std::to_string(request.joins) +
-        std::to_string(request.limits_inline) + std::to_string(request.as_written) +
-        std::to_string(request.must_fit) + " " + std::to_string(request.wait_at_most.us);
+        std::to_string(request.verb == request::Verb::reset) +
+        std::to_string(request.message->together) + std::to_string(request.limits.replaces) +
+        std::to_string(request.message->must_fit) + " " +
+        std::to_string(request.message->wait_at_most.us);
   for (const request::Entry& entry : all.descriptor(request))
     to += " " + std::string(entry.key) + "=" + std::string(entry.value);
   for (const limit::Limit& limit : all.limits(request))

@@ -426,23 +426,28 @@ void RespSession::sluice(Words words) {
   if (sluice_.now) return answer_malformed("ERR NOW is not available in this version");
   switch (sluice_.verb) {
     case SluiceVerb::take:
-      return commit_subject(sluice_.subjects[0],
-                            {.note = sluice_.with_name ? five_and_name : five});
-    case SluiceVerb::peek:
       return commit_subject(
           sluice_.subjects[0],
-          {.verb = Verb::would_take, .note = sluice_.with_name ? five_and_name : five});
+          {.message = message(), .note = sluice_.with_name ? five_and_name : five});
+    case SluiceVerb::peek:
+      return commit_subject(sluice_.subjects[0],
+                            {.verb = Verb::would_take,
+                             .message = message(),
+                             .note = sluice_.with_name ? five_and_name : five});
     case SluiceVerb::put:
+      return commit_subject(sluice_.subjects[0], {.verb = sluice_.all ? Verb::reset : Verb::put,
+                                                  .message = message({.needs_store = true}),
+                                                  .note = left_and_limit});
+    case SluiceVerb::reset: {
+      const request::Message* const its = message({.needs_store = true});
+      commit_subject(sluice_.subjects[0],
+                     {.verb = Verb::peek, .message = its, .note = counters | gathered});
       return commit_subject(sluice_.subjects[0],
-                            {.verb = Verb::put, .all = sluice_.all, .note = left_and_limit});
-    case SluiceVerb::reset:
-      commit_subject(sluice_.subjects[0], {.verb = Verb::peek,
-                                           .as_written = sluice_.subjects[0].is_inline,
-                                           .note = counters | gathered});
-      return commit_subject(sluice_.subjects[0],
-                            {.verb = Verb::put, .all = true, .note = counters});
+                            {.verb = Verb::reset, .message = its, .note = counters});
+    }
     case SluiceVerb::explain:
-      return commit_subject(sluice_.subjects[0], {.verb = Verb::would_take, .note = explanation});
+      return commit_subject(sluice_.subjects[0],
+                            {.verb = Verb::would_take, .message = message(), .note = explanation});
     case SluiceVerb::charge:
       return sluice_.id.empty() ? charge() : charge_once();
     case SluiceVerb::mtake:
@@ -471,39 +476,43 @@ void RespSession::sluice(Words words) {
   }
 }
 
+// What holds for all requests of the command.
+const request::Message* RespSession::message(request::Message its) {
+  its.brought_by = identity_.number();
+  return requests_->hold(its);
+}
+
 // PUT and RESET of a key with inline limits affect its own counters only, whatever rules the policy
 // has for such takes (RuleScope::dialect). A subject of entries could imitate the descriptors of
 // the program's own rules, and must not reach their counters, so it uses RuleScope::native.
 void RespSession::commit_subject(const SluiceSubject& subject, request::Request request) {
-  const bool is_about_counters = request.verb == Verb::put || request.verb == Verb::peek;
+  const bool is_about_counters =
+      request::told_as(request.verb) == Verb::put || request.verb == Verb::peek;
   request.scope = !subject.is_inline  ? request::RuleScope::native
                   : is_about_counters ? request::RuleScope::dialect
                                       : request::RuleScope::all;
-  request.needs_store = is_about_counters;
   requests_->open();
   if (subject.is_inline) {
     requests_->add(request::Entry{command_entry, inline_command});
     requests_->add(request::Entry{key_entry, subject.key});
-    request.limits_inline = true;
-    request.brought_by = identity_.number();
-    if (request.as_written) {
-      requests_->add(policy::any_limit);
-    } else {
+    request.limits.replaces = true;
+    if (request.verb != Verb::peek && request.verb != Verb::reset) {
       for (const limit::Limit& limit : sluice_.limits_of(subject)) requests_->add(limit);
-      request.counts = subject.counts;
+      request.limits.counts = subject.counts;
     }
   } else {
     for (const request::Entry& entry : sluice_.entries_of(subject)) requests_->add(entry);
   }
-  if (request.verb != Verb::peek && !request.all) request.cost = sluice_.n;
+  if (request.verb != Verb::peek && request.verb != Verb::reset) request.cost = sluice_.n;
   if (request.note == charged_once && !charges_.back().claim) request.cost = 0;
   if (silent_ && request.note != charged_once) request.note = silent;
   requests_->commit(request);
 }
 
 void RespSession::charge() {
-  commit_subject(sluice_.subjects[0],
-                 {.verb = Verb::charge, .note = sluice_.with_name ? six_and_name : six});
+  commit_subject(
+      sluice_.subjects[0],
+      {.verb = Verb::charge, .message = message(), .note = sluice_.with_name ? six_and_name : six});
 }
 
 // If the id was used before, the request looks at the counters in place of charging them: so its
@@ -533,10 +542,10 @@ void RespSession::charge_once() {
   if (found == Found::other_content) return answer_error(other_charge);
   if (found == Found::full)
     return answer_error("BUSY the memory for ids of charges is full, try again later");
-  request::Request request{.verb = Verb::charge, .note = charged_once};
-  if (once.claim) request.charge_id = requests_->hold_id({once.user + ":" + once.id, once.content});
+  request::Message its;
+  if (once.claim) its.charge_id = requests_->hold_id({once.user + ":" + once.id, once.content});
   charges_.push_back(std::move(once));
-  commit_subject(subject, request);
+  commit_subject(subject, {.verb = Verb::charge, .message = message(its), .note = charged_once});
 }
 
 // In EXEC the command does not wait.
@@ -545,19 +554,20 @@ void RespSession::wait() {
     --connections_.waiting;
     return answer("-BUSY too many clients wait, try again later\r\n");
   }
-  commit_subject(sluice_.subjects[0], {.verb = executing_ ? Verb::take : Verb::wait,
-                                       .must_fit = true,
-                                       .wait_at_most = sluice_.timeout,
-                                       .note = waited});
+  commit_subject(sluice_.subjects[0],
+                 {.verb = executing_ ? Verb::take : Verb::wait,
+                  .message = message({.must_fit = true, .wait_at_most = sluice_.timeout}),
+                  .note = waited});
   waiting_ = !executing_;
 }
 
 // Sends one reply for all subjects. The parts are gathered, and written with the last one.
 void RespSession::take_several() {
   const size_t last = sluice_.subjects.size() - 1;
+  const request::Message* const its = message({.together = !sluice_.each});
   for (size_t i = 0; i <= last; ++i)
     commit_subject(sluice_.subjects[i],
-                   {.joins = i > 0 && !sluice_.each,
+                   {.message = its,
                     .note = (sluice_.each ? each_five : joint_five) | (i < last ? gathered : 0u)});
 }
 
@@ -632,7 +642,7 @@ void RespSession::reply_once(const request::Verdict& verdict, base::Time now,
   ChargeOnce once = std::move(charges_.front());
   charges_.pop_front();
   const request::Request request{.verb = Verb::charge, .note = once.with_name ? six_and_name : six};
-  if (verdict.known == request::Known::other_content) {
+  if (verdict.charged.known == request::Known::other_content) {
     once.claim.drop();
     return once.silent ? void() : out.error(other_charge);
   }
@@ -818,7 +828,7 @@ void append_five_and_name(const request::Verdict& verdict, wire::RespWriter& out
 void append_charged(const request::Verdict& verdict, bool with_name, wire::RespWriter& out) {
   const Decision& shown = *verdict.tightest;
   out.list(with_name ? 7 : 6);
-  out.integer(verdict.over ? 0 : 1);
+  out.integer(verdict.charged.over ? 0 : 1);
   out.integer(shown.limit);
   out.integer(shown_remaining(shown));
   out.integer(milliseconds_up(shown.retry_after));
@@ -830,7 +840,7 @@ void append_charged(const request::Verdict& verdict, bool with_name, wire::RespW
 void append_waited(const request::Verdict& verdict, wire::RespWriter& out) {
   out.list(6);
   append_numbers(*verdict.tightest, verdict.allowed, out);
-  out.integer(milliseconds_up(verdict.waited));
+  out.integer(milliseconds_up(verdict.waited.value_or(base::Duration{})));
 }
 
 void append_explanation(const request::Verdict& verdict, wire::RespWriter& out) {
