@@ -82,7 +82,7 @@ TEST(DurableCharges, AnIdIsKnownAfterAStopAndChargedOnce) {
     Disk disk;
     std::optional<Life> life;
     for (int64_t run = 0; run < 3; ++run) {
-      const base::Time now{start.us + run * second};
+      const base::Time now{start.us + run * tests::second};
       life.emplace(disk, durability, now);
       WithId with(*life);
       const auto known = run == 0 ? request::Known::no : request::Known::yes;
@@ -91,8 +91,8 @@ TEST(DurableCharges, AnIdIsKnownAfterAStopAndChargedOnce) {
       EXPECT_EQ(group.error, request::Error::none);
       EXPECT_TRUE(group.allowed);
       EXPECT_EQ(with.asked[0].remaining, 95);
-      EXPECT_EQ(with.asked[1].remaining, 93);
-      EXPECT_EQ(with.asked[2].remaining, 43);
+      EXPECT_EQ(with.asked[1].remaining, run == 0 ? 93 : 86);
+      EXPECT_EQ(with.asked[2].remaining, run == 0 ? 43 : 36);
       // Within one run as well, and of another user, who has ids of his own.
       EXPECT_EQ(with.charge({"ann:id", 77}, {five, seven}, now).front().known, request::Known::yes);
       EXPECT_EQ(with.charge({"bob:id", 77}, {seven}, now).front().known, known);
@@ -146,7 +146,7 @@ TEST(DurableCharges, AnIdIsNotKeptWithoutItsCharge) {
   std::optional<Life> life;
   life.emplace(disk, Durability::always);
   disk.set(&Disk::fails, true);
-  life->ask({one});
+  life->ask({{"before", 1, one.limits}});
   eventually([&] { return life->store->stats().failing; });
   WithId with(*life);
   EXPECT_EQ(with.charge({"id", 1}, {five}, start).front().error, request::Error::store);

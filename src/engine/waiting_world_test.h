@@ -295,7 +295,8 @@ struct World {
   explicit World(size_t seats_count, const Make& make = {})
       : made(make ? make(spaces)
                   : std::make_unique<store::EmbeddedStore>(0, base::Hash(1), spaces)),
-        store(*made) {
+        store(*made),
+        of_store(spaces.known()) {
     for (size_t i = 0; i < seats_count; ++i)
       seats.push_back(std::make_unique<Seat>(store, clock, live, overrides, scanner, log));
   }
@@ -379,6 +380,7 @@ struct World {
   base::Clock clock{{[] { return now_us; }, [] { return now_us + ahead_us; }}};
   std::unique_ptr<store::Store> made;
   Wavering store;
+  const size_t of_store;  // the spaces that the store holds itself, and as many lists
   live::Live live{live::LivePolicy{std::make_shared<policy::RuleSet>()}};
   std::vector<std::shared_ptr<const live::LivePolicy>>
       old;  // so that no engine is the last to hold a policy

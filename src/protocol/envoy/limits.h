@@ -23,7 +23,7 @@
 #include "limit/limit.h"
 #include "policy/match_steps.h"
 #include "protocol/envoy/metadata_value.h"
-#include "request/charge.h"
+#include "request/request.h"
 
 namespace sluice::envoy {
 

@@ -15,7 +15,7 @@
 #include "base/bounds.h"
 #include "base/buffer.h"
 #include "protocol/envoy/metadata_value.h"
-#include "request/charge.h"
+#include "request/request.h"
 
 namespace sluice::envoy {
 
