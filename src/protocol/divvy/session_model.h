@@ -173,12 +173,12 @@ inline Transcript run(request::Session& session, std::string_view bytes,
       }
       for (size_t n = first; n < t.requests.size(); ++n) {
         const Answer answer = answer_of(n);
-        session.reply(requests.items()[n - first],
-                      {answer.allowed,
-                       answer.matched ? &answer.decision : nullptr,
-                       answer.decision.reset_after,
-                       {}},
-                      {}, out);
+        limit::Decision decision = answer.decision;
+        decision.retry_after = decision.reset_after;
+        request::Verdict verdict;
+        verdict.allowed = answer.allowed;
+        verdict.tightest = answer.matched ? &decision : nullptr;
+        session.reply(requests.items()[n - first], verdict, {}, out);
       }
       if (received.consumed == 0) break;
       rest.erase(0, received.consumed);

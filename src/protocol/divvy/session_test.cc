@@ -165,6 +165,20 @@ std::string reply_to(const request::Verdict& verdict, bool& open) {
   return std::string(out.view());
 }
 
+// `decision` outlives it.
+request::Verdict verdict_of(const limit::Decision& decision) {
+  request::Verdict verdict;
+  verdict.allowed = decision.allowed;
+  verdict.tightest = &decision;
+  return verdict;
+}
+
+request::Verdict failed(std::string_view error) {
+  request::Verdict verdict;
+  verdict.error = error;
+  return verdict;
+}
+
 TEST(DivvySession, Replies) {
   struct {
     limit::Decision decision;
@@ -185,8 +199,9 @@ TEST(DivvySession, Replies) {
   };
   bool open = false;
   for (const auto& row : table) {
-    EXPECT_EQ(reply_to({row.decision.allowed, &row.decision, row.decision.reset_after, {}}, open),
-              row.text);
+    limit::Decision decision = row.decision;
+    decision.retry_after = decision.reset_after;
+    EXPECT_EQ(reply_to(verdict_of(decision), open), row.text);
     EXPECT_TRUE(open);
   }
   EXPECT_EQ(reply_to({}, open), "OK false 0 -1\n");
@@ -199,7 +214,7 @@ TEST(DivvySession, SecondsRoundAsRedisDoes) {
   for (int i = 0; i < 20'000; ++i) {
     const int64_t us = static_cast<int64_t>(random() >> (11 + random() % 50));
     const limit::Decision d{true, 1, 0, {us}, {}};
-    ASSERT_EQ(reply_to({true, &d, d.reset_after, {}}, open),
+    ASSERT_EQ(reply_to(verdict_of(d), open),
               "OK true 0 " + std::to_string((us / 1000 + 500) / 1000) + "\n");
   }
 }
@@ -210,8 +225,15 @@ TEST(DivvySession, ARefusalNeverHasAResetOfZero) {
   bool open = false;
   const auto reply = [&](int64_t us, bool of_divvy) {
     const limit::Decision d{false, 1, 0, {us}, {us}};
-    request::Verdict verdict{false, &d, d.retry_after, {}};
-    if (of_divvy) verdict.encoding = request::KeyEncoding::remaining_text;
+    request::Space space;
+    if (of_divvy) space.encoding = request::KeyEncoding::remaining_text;
+    const limit::Limit limit;
+    request::Charge charge;
+    charge.space = &space;
+    charge.limits = {&limit, 1};
+    request::Verdict verdict = verdict_of(d);
+    verdict.charges = {&charge, 1};
+    verdict.decisions = &d;
     return reply_to(verdict, open);
   };
   EXPECT_EQ(reply(0, false), "OK false 0 1\n");
@@ -227,11 +249,9 @@ TEST(DivvySession, ARefusalNeverHasAResetOfZero) {
 
 TEST(DivvySession, AnErrorIsSentAndClosesTheConnection) {
   bool open = true;
-  EXPECT_EQ(reply_to({false, nullptr, {}, "out of memory"}, open),
-            "ERR Internal Error: out of memory\n");
+  EXPECT_EQ(reply_to(failed("out of memory"), open), "ERR Internal Error: out of memory\n");
   EXPECT_FALSE(open);
-  EXPECT_EQ(reply_to({false, nullptr, {}, "a\nb"}, open),
-            "ERR Internal Error: Message contained newlines\n");
+  EXPECT_EQ(reply_to(failed("a\nb"), open), "ERR Internal Error: Message contained newlines\n");
   EXPECT_FALSE(open);
 }
 

@@ -302,7 +302,7 @@ TEST(ChargeId, AnotherContentWithTheSameDigestIs409AndChargesNothing) {
   ASSERT_EQ(world.ids->claim("", id, content.digest(), {now_us}, claim),
             request::ChargeIds::Found::first);
   request::Verdict one;
-  one.charged = 1;
+  one.charged.units = 1;
   std::string kept;
   request::append_kept(one, {now_us}, kept);
   claim.finish(kept, {now_us});
