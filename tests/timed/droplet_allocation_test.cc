@@ -41,7 +41,8 @@ class Connection {
   Requests& requests_;
   base::Buffer& out_;
   limit::Decision slots_[2] = {{true, 9, 5, {}, {}}, {true, 9, -5, {}, {}}};
-  Verdict verdict_{.allowed = true, .slots = slots_, .slot_mask = 0b101, .listed = {}};
+  const request::Charge bucket_{.key = {}, .keeps_limits = true, .limits = {}, .slot_mask = 0b101};
+  Verdict verdict_{.allowed = true, .charges = {&bucket_, 1}, .decisions = slots_, .listed = {}};
 };
 
 std::string busy_input() {

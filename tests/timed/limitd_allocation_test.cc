@@ -25,7 +25,7 @@ TEST(LimitdAllocation, ServingRequestsAllocatesNothing) {
           frame(number(20, i) + text(2, "ip") + text(3, std::string(i, 'k')));
   const limit::Decision decision{true, 1'000, 7, base::seconds(5), {}};
   const std::vector<request::Listed> listed(100, {std::string(300, 'k'), decision});
-  const Verdict verdict{.allowed = true, .tightest = &decision, .matched = true, .listed = listed};
+  const Verdict verdict{.matched = true, .allowed = true, .tightest = &decision, .listed = listed};
   limitd::LimitdSession session;
   request::Requests requests;
   base::Buffer out;
