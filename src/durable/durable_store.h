@@ -51,8 +51,6 @@ inline constexpr std::array<uint64_t, 15> commit_bounds_us{
     50,     100,    200,     500,     1'000,   2'000,     5'000,    10'000,
     20'000, 50'000, 100'000, 200'000, 500'000, 1'000'000, 5'000'000};
 
-// The stages of the disk itself are
-// disk::Journal's.
 class DurableStore final : public store::Store,
                            public store::Committer,
                            public store::Catalog,
