@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds the source and CMakeLists.txt to the table of rooms, and files to their shape; prints file:line for each breach, exits 1 on any.
+"""Holds the source and CMakeLists.txt to the table of rooms, files to their shape, and comments to files that exist; prints file:line for each breach, exits 1 on any.
 
     tools/check_layers.py [ROOT]        ROOT: the checkout, by default the one this file is in
 """
@@ -62,10 +62,13 @@ SIDE_ROOMS: dict[str, str] = {
     "protocol/*": "store",
 }
 
+# Where comments are read, and where the files that they name may be. A comment names a file by the end of its path.
+COMMENTED = ("src", "include", "tests", "bindings", "fuzz", "tools", "examples")
+NAMED_FILE = re.compile(r"(?<![\w/<.-])[\w./-]*\w\.(?:h|cc)\b")
+
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 # Code beside the product's own, which may use what lies under tests/.
 SIDE_CODE = re.compile(r"_(test|fuzz|bench|model)\.(cc|h)$")
-SOURCE_SUFFIXES = {".h", ".cc", ".cpp", ".py", ".js", ".mjs"}
 SKIPPED_FOLDERS = {"node_modules", "__pycache__"}
 
 
@@ -181,9 +184,25 @@ def check_headers(src: Path) -> Iterator[Breach]:
             yield Breach(path, number, "#pragma once comes before all other code of a header")
 
 
+def check_named_files(root: Path) -> Iterator[Breach]:
+    """Comments that name a header or a source that does not exist."""
+    files = [path for folder in COMMENTED for path in sorted((root / folder).rglob("*"))
+             if path.suffix in {".h", ".cc"} and not SKIPPED_FOLDERS.intersection(path.parts)]
+    ends = set()
+    for path in files:
+        parts = path.relative_to(root).parts
+        ends.update("/".join(parts[at:]) for at in range(len(parts)))
+    for path in files:
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+            comment = re.search(r"(?:^|\s)//(.*)", line)
+            for name in NAMED_FILE.findall(comment[1]) if comment else ():
+                if name not in ends:
+                    yield Breach(path, number, f"{name} does not exist: name the file that has this now")
+
+
 def check(root: Path) -> list[Breach]:
     src = root / "src"
-    return [*check_layers(src), *check_libraries(root), *check_headers(src)]
+    return [*check_layers(src), *check_libraries(root), *check_headers(src), *check_named_files(root)]
 
 
 def main(arguments: list[str]) -> int:

@@ -129,6 +129,18 @@ class CheckLayersTest(unittest.TestCase):
             ["src/base/bare.h:3", "src/base/empty.h:1", "src/base/empty.h:1", "src/base/mute.h:1"],
         )
 
+    def test_comments_name_files_that_exist(self) -> None:
+        self.write("src/base/time.h", HEADER + "#include <gone.h>  // see <gone.h>, time.h, base/time.h\nint gone;\n")
+        self.write("tests/e2e/a_test.cc", "// Of src/base/time.h.\nint a = b;  // (a_test.cc)\n// A time.h.\n")
+        self.assertEqual(self.breaches(), [])
+        self.write("src/base/a.cc", "// It is (limit/time.h).\nint a;  // as e2e/time.h, gone.cc\n")
+        self.write("tests/e2e/b.cc", "  // se/time.h\n")
+        self.assertEqual(
+            [line.partition(" does")[0] for line in self.breaches()],
+            ["src/base/a.cc:1: limit/time.h", "src/base/a.cc:2: e2e/time.h", "src/base/a.cc:2: gone.cc",
+             "tests/e2e/b.cc:1: se/time.h"],
+        )
+
     def test_exit_status(self) -> None:
         command = [sys.executable, check_layers.__file__, str(self.root)]
         self.assertEqual(subprocess.run(command, capture_output=True, check=False).returncode, 0)

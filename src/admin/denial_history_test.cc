@@ -1,4 +1,4 @@
-// What a server keeps of a day's refusals (admin/denial_history.h).
+// What a server keeps of a day's refusals (admin/denials.h).
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Requests per second in /v1/status (admin/request_rates.h), against a model.
+// Requests per second in /v1/status (admin/server_stats.h), against a model.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -113,7 +113,7 @@ class RequestRates {
 
 class ServerInfo final : public metrics::Source {
  public:
-  // All of it outlives this; `readings` may be null.
+  // All of it outlives this; `history` may be null.
   ServerInfo(const live::Live& live, const live::ReloadHistory* history,
              const store::Catalog& store, std::string version);
   void collect(metrics::Page& page) const override;

@@ -184,7 +184,8 @@ inline constexpr size_t redis_primaries_max = 1'000;
 // Primaries that descriptors are kept for, in each worker. Past it: there may be too few for as
 // many clients as are promised.
 inline constexpr size_t redis_primaries_held = 16;
-// Nodes of a Redis Cluster that one command is sent on to at once. Past it: see redis/redirects.h.
+// Nodes of a Redis Cluster that one command is sent on to at once. Past it: after a pause
+// (redis/cluster_map.h).
 inline constexpr unsigned redis_redirects_max = 5;
 // Names of what was changed last among the texts kept in Redis. A server that is further behind
 // reads all of them.

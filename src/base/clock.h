@@ -1,8 +1,8 @@
 // The server's clock: the wall clock at the start plus monotonic time, so that it never stands
 // still. When the wall clock is set forward it follows. When that is taken back within `trial_us`
 // of monotonic time, so does the clock: down to where it was before the step, and no further. Any
-// other step back it ignores. So over a span of `trial_us` it never runs backwards, and `settled`
-// never does. One for the process, read by any thread, once a batch.
+// other step back it ignores. So over a span of `trial_us` it never runs backwards, and
+// `earliest_now` never does. One for the process, read by any thread, once a batch.
 #pragma once
 
 #include <array>
@@ -46,7 +46,7 @@ class Clock {
 
   const Source source_;
   std::atomic<int64_t> offset_us_;   // of `now`: wall minus monotonic
-  std::atomic<int64_t> settled_us_;  // of `settled`
+  std::atomic<int64_t> settled_us_;  // of `earliest_now`
   std::atomic<int64_t> looked_us_;   // monotonic time of the last look at the wall clock
   std::mutex mutex_;
   // Guarded: the offsets of the last `trial_us`, rising. The first is what may be fallen back to,

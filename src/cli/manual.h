@@ -1,5 +1,4 @@
-// Makes manual pages, in roff, from the same definitions as --help. Pure
-// functions.
+// Makes manual pages, in roff, from the same definitions as --help. Pure functions.
 #pragma once
 
 #include <span>

@@ -204,8 +204,7 @@ std::string end_words(const Json& override_) {
   return true_field(override_, "ended") ? until + " (ended)" : until;
 }
 
-// The text that says which of the rule's limits it replaces; "": the answer
-// does not say.
+// The text that says which of the rule's limits it replaces; "": the answer does not say.
 std::string replaced_words(const Json& override_) {
   if (!field(override_, "all_limits").is_boolean()) return "";
   if (true_field(override_, "all_limits")) return "all limits of the rule";

@@ -1,4 +1,4 @@
-// Tables on a terminal (cli/table.h): columns, and what is cut in narrow windows.
+// Tables on a terminal (cli/terminal.h): columns, and what is cut in narrow windows.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -12,8 +12,8 @@
 
 namespace sluice::config {
 
-// The findings of policy/read/native_apart.h, if the counters of different actors may be in
-// different slots of that store.
+// The findings of policy::rules_apart, if the counters of different actors may be in different
+// slots of that store.
 struct AcrossSlots {
   std::vector<std::string> names;  // for each group of rules a text that names them
   bool refused = false;            // `across_slots: refuse`: an error was reported for each

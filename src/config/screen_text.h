@@ -1,7 +1,6 @@
 // Makes text from clients and servers safe for a terminal: the result cannot move the cursor,
 // change colours, or hide or reverse other text, and its width is known; base/printable.h is for
-// lines of a log, which keep all but control characters. UTF-8 is kept. Pure
-// functions; any thread.
+// lines of a log, which keep all but control characters. UTF-8 is kept. Pure functions; any thread.
 #pragma once
 
 #include <cstddef>

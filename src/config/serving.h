@@ -1,6 +1,5 @@
 // Starts and runs a server from a configuration; the part that `serve` and the drop-ins have in
-// common.
-// Main thread; returns when the server has stopped.
+// common. Main thread; returns when the server has stopped.
 #pragma once
 
 #include <cstdint>

@@ -45,9 +45,8 @@ bool read_users(const Written& written, ConfiguredUsers& users);
 // The files of tokens, each once, in the order of the list.
 std::vector<std::string> files_of(const ConfiguredUsers& users);
 
-// The list with the tokens of its files, and the digests of the files in the order of
-// `files_of`. Null: a file cannot be used, or two users
-// have one token, which is reported.
+// The list with the tokens of its files, and the digests of the files in the order of `files_of`.
+// Null: a file cannot be used, or two users have one token, which is reported.
 struct MadeUsers {
   std::shared_ptr<const access::Users> users;
   std::vector<uint64_t> digests;

@@ -51,8 +51,6 @@ inline constexpr std::array<uint64_t, 15> commit_bounds_us{
     50,     100,    200,     500,     1'000,   2'000,     5'000,    10'000,
     20'000, 50'000, 100'000, 200'000, 500'000, 1'000'000, 5'000'000};
 
-// The stages of the disk itself are disk::Journal's.
-//
 // An id of a charge (request::ChargeId) is kept as a counter of a space of its own, in the same
 // commit as the charge: a fixed window that tells the content of the charge by what was taken from
 // it, and is forgotten with its end. So a charge whose answer was lost in a crash is found again.

@@ -87,12 +87,11 @@ class Batches {
   std::vector<uint32_t> free_;
 };
 
+class TableScanner;
+
 // Decides what one worker's batches, late replies, lists and queries charge: it holds the live
 // rules and the overrides that they are matched by, and the store that settles them. It makes no
 // replies. Used by the worker's thread alone.
-
-class TableScanner;
-
 class Decider {
  public:
   // Its dependencies. All of them, and the worker's loop, outlive the decider.

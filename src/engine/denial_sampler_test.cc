@@ -1,4 +1,4 @@
-// How many refusals are logged each second (engine/denial_sampler.h).
+// How many refusals are logged each second (engine/denials.h).
 #include <gtest/gtest.h>
 
 #include "engine/denials.h"

@@ -28,7 +28,7 @@ enum class Served : uint8_t {
   all,    // every request has its reply, or will have it by ReplySink::reply_late
   ended,  // the session ends with what was appended; what is behind was neither charged nor
           // answered
-  later,  // the next decision comes later: ReplySink::resume says when to `resume`
+  later,  // the next decision comes later: BatchOwner::resume says when to `resume`
 };
 
 class Engine {

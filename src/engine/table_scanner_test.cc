@@ -1,5 +1,4 @@
-// The thread that makes lists (engine/table_scanner.h), over a store whose passes the test
-// controls.
+// The thread that makes lists (engine/lists.h), over a store whose passes the test controls.
 #include <gtest/gtest.h>
 
 #include <algorithm>

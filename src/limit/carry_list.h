@@ -12,8 +12,7 @@
 // Of several states a bucket goes on with the one in which less is there; another limit with the
 // first of these. What was in force and has no partner of its kind is left out from then on, with
 // its state, also if another limit went on with it. (CarryOver::apart: step 3 is left out.
-// CarryOver::left: only if none did; a counter
-// of limitd's moves as a whole.)
+// CarryOver::left: only if none did; a counter of limitd's moves as a whole.)
 //
 //   bound   Whatever is granted while limits of one kind are in force, the largest of them alone
 //           (the largest quota with the largest burst) would have granted as well: each change

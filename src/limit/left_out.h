@@ -2,11 +2,11 @@
 // at the moment, because an override or other rules took their place, with their states. They stand
 // behind the cells in force and decide nothing. Pure functions over cells, any thread.
 //
-//   a limit left out   its kind is (algorithm, window). It is not charged meanwhile: time goes on
-//                for it and nothing else, so it continues where it was when a limit of its kind is
-//                in force again. Of fixed_buckets what is put back meanwhile is put back here too,
-//                as no time brings it. One that is as a fresh one is dropped.
-//   a bucket's memory   a token_bucket of the kind of one that is in force, with a larger burst:
+//   left out     a limit; its kind is (algorithm, window). It is not charged meanwhile: time goes
+//                on for it and nothing else, so it continues where it was when a limit of its kind
+//                is in force again. Of fixed_buckets what is put back meanwhile is put back here
+//                too, as no time brings it. One that is as a fresh one is dropped.
+//   memory       of a token_bucket in force: another one of its kind, with a larger burst. It is
 //                what was used before the burst was lowered, of which the smaller bucket holds only
 //                a part. It is charged with every grant, so that a raise of the burst gives nothing
 //                that is used already. It always has the room that the smaller one has.
@@ -22,10 +22,9 @@
 //                its older runs. These heads come first. Their fresh_at_us, counted from INT64_MIN:
 //                7 in place of the algorithm, the limit's index (3 bits), how many cells follow.
 //   bound        a counter has cells_max cells, those in force first; only debt may take it to
-//                counter_cells_max. Where the runs of a
-//                sliding_log do not fit, the oldest are one, which ends with the newest of them.
-//                What has no room for a single cell is not kept: such a limit begins again when it
-//                is in force again.
+//                counter_cells_max. Where the runs of a sliding_log do not fit, the oldest are one,
+//                which ends with the newest of them. What has no room for a single cell is not
+//                kept: such a limit begins again when it is in force again.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Changes of watched files, folders and links are noticed (live/file_watch.h).
+// Changes of watched files, folders and links are noticed (live/reloader.h).
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/resource.h>

@@ -91,7 +91,7 @@ class Reloader {
   // Says what could not be had.
   std::optional<std::string> start();
   // Reads the policy again now, changed or not, and says what came of it; `tells` false: the caller
-  // says by itself why it was refused. Returns the number that `readings` answers. by: as
+  // says by itself why it was refused. Returns the number that Reading::answered reaches. by: as
   // Change::by.
   uint64_t request(const std::string& by, bool tells = true);
   const ReloadHistory& history() const { return history_; }

@@ -1,5 +1,5 @@
-// UNIX sockets that the server listens on (net/unix_listener.h): rights, leftovers of killed
-// servers, wrong paths.
+// UNIX sockets that the server listens on (net/listener.h): rights, leftovers of killed servers,
+// wrong paths.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/stat.h>

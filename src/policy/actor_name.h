@@ -8,8 +8,8 @@
 //                     bracket, a quote or blanks at an end is in quotes
 //   exact(TEXT)       TEXT, whatever its characters: for a text that would have another meaning
 //
-// The values of several entries are joined by `|` (policy/key_text.h). KEY=VALUE is the same as
-// VALUE if the rule has the one entry KEY. Pure functions and values; any thread.
+// The values of several entries are joined by `|` (key_text). KEY=VALUE is the same as VALUE if
+// the rule has the one entry KEY. Pure functions and values; any thread.
 #pragma once
 
 #include <array>
@@ -121,7 +121,7 @@ base::Result<std::vector<std::string>> read_actor_name(std::string_view written,
 // not fit the keys. A problem: it names several actors.
 base::Result<std::optional<std::string>> actor_named(std::string_view written,
                                                      std::span<const std::string> keys);
-// The name of the actor with this key (policy/key_text.h).
+// The name of the actor with this key (key_text).
 std::string actor_name(std::string_view key, std::span<const std::string> keys);
 // How people write an override's actor, of which this is the key_text of its values' names.
 std::string override_name(std::string_view actor, std::span<const std::string> keys);

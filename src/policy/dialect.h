@@ -29,7 +29,7 @@ class OwnRules {
   struct Found {
     uint32_t rule;           // index among the dialect's rules
     std::string_view key;    // of the rule's counter, within its space
-    std::string_view actor;  // the text of the actor's values (key_text.h), by which overrides go
+    std::string_view actor;  // the text of the actor's values (key_text), by which overrides go
   };
 
   virtual ~OwnRules() = default;
@@ -44,7 +44,7 @@ class OwnRules {
   // far as the key tells; empty: not known.
   virtual std::optional<Found> owner(const request::Space& space, std::string_view key,
                                      base::Arena& keys) const = 0;
-  // The actor (the text of its values, key_text.h) of the counter with this key, if it is one of
+  // The actor (the text of its values, key_text) of the counter with this key, if it is one of
   // that rule. Empty: it is none.
   virtual std::optional<std::string_view> actor_in(uint32_t rule, std::string_view key,
                                                    base::Arena& keys) const = 0;

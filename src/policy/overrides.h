@@ -50,7 +50,7 @@
 
 namespace sluice::policy {
 
-// The text of an actor with these values, which is also the key of its counter (policy/key_text.h).
+// The text of an actor with these values, which is also the key of its counter.
 std::string key_text(std::span<const std::string> values);
 // The values of such a text; empty: it does not have `count` values.
 std::optional<std::vector<std::string>> key_values(std::string_view key, size_t count);

@@ -1,5 +1,5 @@
-// The times of calls to Redis (redis/call_times.h): which writes are measured, and which calls
-// count with the measured time.
+// The times of calls to Redis (CallTimes of redis/async_connection.h): which writes are measured,
+// and which calls count with the measured time.
 #include <gtest/gtest.h>
 
 #include <cstdio>

@@ -5,9 +5,8 @@
 //          1: the first; s: the second; S: both; l: both, and no charge that counts is taken); an R
 //          after that: the reply must have receipts; an I: it has an id. With an id its content and
 //          the ms for which it is remembered. Then for each charge:
-//            verb      t: take; x: charge; c: count, then for each limit 1 if it counts, else 0; f:
-//            the
-//                      same, after an earlier charge on the same counter; g: put; a: put
+//            verb      t: take; x: charge; c: count, then for each limit 1 if it counts, else 0;
+//                      f: the same, after an earlier charge on the same counter; g: put; a: put
 //                      all; p: peek; a capital letter: the counter becomes fresh first; q: probe, a
 //                      take that is not written; qq: a probe after another one (Divvy's counters),
 //                      and so on; r: take from a counter that keeps its limits, with each balance
@@ -29,10 +28,9 @@
 //          After the limits in force the name may have `|` and the limits that are left out; their
 //          states follow in the same way (limit/left_out.h).
 //   reply  allowed (0, 1), then for each charge, if it is x, the units that were dropped, and for
-//   each
-//          limit: allowed, remaining, reset_after, retry_after (`n`:
-//          never). If limits are kept: mask, then for each window allowed, limit and so on. For
-//          `window`: the value before (`x`: there was none; with an `s` before it: it was spared).
+//          each limit: allowed, remaining, reset_after, retry_after (`n`: never). If
+//          limits are kept: mask, then for each window allowed, limit and so on. For `window`: the
+//          value before (`x`: there was none; with an `s` before it: it was spared).
 //          With R ` @` follows and a receipt for each charge, separated by `;`. It is empty if
 //          nothing was taken, else it has for each limit, separated by `,`, the mark and the units
 //          that were written, or `-`; for `remaining` the time in ms at which its window ends; for
@@ -602,9 +600,9 @@ local function write_kept(c)
 end
 )lua";
 
-// The script of lua_settle.cc for the usual case: takes and peeks of counters that were written
-// under the limits in force. In all other cases it changes nothing and replies `~c`, or
-// `~w` where the numbers are too large for it.
+// The script above for the usual case: takes and peeks of counters that were written under the
+// limits in force. In all other cases it changes nothing and replies `~c`, or `~w` where the
+// numbers are too large for it.
 
 const std::string_view lua_settle_light = R"lua(
 local A = ARGV
@@ -702,9 +700,8 @@ return table.concat(out, ' ')
 //
 //   KEYS   one for each charge
 //   ARGV   for each charge: kind (own, remaining, window), name of its limits, cost (as in a call),
-//          keep_fresh,
-//          count of limits, receipt (lua_settle.cc), then letter, quota, window, burst of each
-//          limit
+//          keep_fresh, count of limits, receipt (as above), then letter, quota, window, burst of
+//          each limit
 //   reply  the units that could not be found, although their window has not ended as far as can be
 //          seen, and stay taken
 //

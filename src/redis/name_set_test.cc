@@ -1,4 +1,4 @@
-// A set of names with a secret hash (redis/name_set.h).
+// A set of names with a secret hash (redis/redis_metadata_store.h).
 #include <gtest/gtest.h>
 
 #include <functional>

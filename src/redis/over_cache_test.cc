@@ -1,4 +1,4 @@
-// Counters that are known to be past a quota until their window ends (redis/over_cache.h).
+// Counters that are known to be past a quota until their window ends (redis/shared.h).
 #include <gtest/gtest.h>
 
 #include <string>

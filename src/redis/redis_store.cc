@@ -76,7 +76,7 @@ struct KeySearch {
   bool tagged = false;
 };
 
-// Do keys of that encoding have a tag (redis/slots.h)?
+// Do keys of that encoding have a tag (redis/cluster_map.h)?
 bool is_tagged(const Shared& shared, request::KeyEncoding encoding) {
   return shared.first.has_slots() && encoding == request::KeyEncoding::own;
 }

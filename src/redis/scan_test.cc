@@ -1,5 +1,5 @@
-// Lists and pages of stored names by SCAN (redis/scan.h), from a peer that answers what the test
-// wants.
+// Lists and pages of stored names by SCAN (redis/redis_store.h), from a peer that answers what the
+// test wants.
 #include <gtest/gtest.h>
 
 #include <atomic>

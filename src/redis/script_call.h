@@ -47,8 +47,8 @@ void append_bulk(std::string& out, int64_t number);
 void append_cost(std::string& out, const request::Charge& charge);
 
 // Appends the key of the charge's counter in Redis. Keys that other programs share are used as they
-// are; all others have the prefix and, in Redis Cluster, a tag after it (redis/slots.h). `now`: for
-// counters of a window.
+// are; all others have the prefix and, in Redis Cluster, a tag after it (redis/cluster_map.h).
+// `now`: for counters of a window.
 void append_stored_name(std::string& out, const request::Charge& charge,
                         std::string_view key_prefix, bool tagged, limit::Time now);
 

@@ -1,4 +1,4 @@
-// Which primary to believe when sentinels differ (redis/sentinel_finder.h).
+// Which primary to believe when sentinels differ (redis/topology.h).
 #include <gtest/gtest.h>
 
 #include <vector>

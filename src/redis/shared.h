@@ -106,7 +106,7 @@ class Shared {
 
   const Options options;
   const int64_t patience_us;     // Options::answer_within
-  const uint32_t redirects_max;  // how often a command is sent on (redirects.h)
+  const uint32_t redirects_max;  // how often a command is sent on (redis/cluster_map.h)
   request::Spaces& spaces;
   const std::unique_ptr<store::EmbeddedStore> table;
   const std::unique_ptr<net::TlsContext> tls;

@@ -1,4 +1,4 @@
-// Slots of keys in a cluster and their tags (redis/slots.h).
+// Slots of keys in a cluster and their tags (redis/cluster_map.h).
 #include <gtest/gtest.h>
 
 #include <cstdint>

@@ -193,7 +193,7 @@ class WorkerClient final : LinkOwner {
   Answer* awaited(const Sender& sender);
   void settled(const Sender& sender);
   void give_up_late(base::Time now);
-  // worker_client_over.cc
+  // Counters that are known to refuse, and Redis's own refusals.
   bool refuse_remembered(const request::Batch& batch, const request::Group& group, base::Time now);
   void remember(const request::Batch& batch, const request::Group& group, base::Time asked);
   request::Error refusal_of(const Links& links, std::string_view text,
@@ -203,7 +203,7 @@ class WorkerClient final : LinkOwner {
   std::span<const request::Charge> counted_of(std::span<const request::Charge> charges);
   std::span<const int64_t> ahead_of(std::span<const request::Charge> charges, uint64_t arrival);
 
-  // worker_client_route.cc: chooses a group's connection, and sends commands on.
+  // Chooses a group's connection, and sends commands on.
   Route route_of(std::span<const request::Charge> charges, base::Time now, bool looks = false);
   static const request::ChargeId* id_for(const request::ChargeId* id,
                                          std::span<const request::Charge> charges,
@@ -228,7 +228,7 @@ class WorkerClient final : LinkOwner {
   bool pause(Link& link, const Sender& sender, std::string_view text, const std::string& command);
   void end_pauses(base::Time now);
 
-  // worker_client_across.cc: groups over several slots.
+  // Groups over several slots.
   bool settles_across(const Route& route, std::span<const request::Charge> charges) const;
   AcrossGroup& add_across(const request::Group& group, const request::Batch& batch,
                           const Route& route, base::Time now, const store::Pin& pin);
@@ -254,7 +254,7 @@ class WorkerClient final : LinkOwner {
   void decide_here(const request::Batch& batch, request::Group& group, base::Time now,
                    const store::Pin& pin);
 
-  // worker_client_wait.cc: groups that wait for units.
+  // Groups that wait for units.
   void park(request::Group& group, const request::Batch& batch, base::Time now,
             const store::Pin& pin);
   bool park_again(request::Group& group, const request::Batch& batch, const store::Pin& pin);

@@ -199,7 +199,8 @@ enum class Error : uint8_t {
   none,
   memory,       // the counter is new and the store's memory bound is reached
   store,        // the program that keeps the counters cannot be reached
-  deadline,     // it did not answer in time; the request may still be charged
+  deadline,     // no answer by its deadline or by Group::answer_by; may still be charged if a store
+                // in another process was asked
   overloaded,   // too many requests to it are under way
   no_space,     // it has no room for a new counter
   read_only,    // it refuses writes
@@ -260,15 +261,17 @@ struct Group {
   // The answer comes through the completion queue, under the group's ticket. (If the group was
   // parked before, and asked again under the same limits, its decisions are void.)
   bool parked = false;
-  bool answered = false;              // it was parked and is answered already: nothing was done
-  Known known = Known::no;            // set by the store
-  Error error = Error::none;          // not none: nothing was taken, decisions are void
+  bool answered = false;    // it was parked and is answered already: nothing was done
+  Known known = Known::no;  // set by the store
+  // Not none: decisions are void, and nothing was taken, unless a store in another process was
+  // asked and did not answer.
+  Error error = Error::none;
   OnError on_error = OnError::error;  // the strictest of its rules, if the store cannot decide
   Ticket ticket{};                    // if it may wait
   // The time from which its answer is of no use. If that has passed when it is decided, nothing is
   // charged and it gets Error::deadline. INT64_MAX: it has no such time.
   base::Time answer_by{INT64_MAX};
-  // Of charges (Verb::charge): a store that several servers share remembers the id with them. Null:
+  // Of charges (Verb::charge): a store that outlives the process remembers the id with them. Null:
   // they have none. Lives for the batch.
   const ChargeId* id = nullptr;
   // Its place among the groups that wait; 0: after all of them. Set when it is parked. A group that

@@ -9,7 +9,8 @@
 //                that is counted again.
 //   failed       a charge that was not decided (Claim dropped) is unknown at once
 //
-// The memory is that of a process: a restart forgets it, and no other server knows it.
+// The memory is that of a process: a restart forgets it, and no other server knows it. A store on
+// disk or in Redis keeps ids beside it, with what they charged (request::Group::id).
 #pragma once
 
 #include <cstddef>

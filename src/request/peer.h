@@ -114,7 +114,8 @@ struct Peer {
   const SessionOptions* options = nullptr;  // null: the defaults
   const access::Access* access = nullptr;   // null: there are no users
   WorkerState* worker = nullptr;            // null: the protocol has no such state
-  // Only for bounds on what clients may send in a time, not for decisions. Null: no such bounds.
+  // For deadlines, ids, spans, and bounds on what clients may send in a time; a decision has the
+  // time of its batch. Null: there are none of these.
   base::Clock* clock = nullptr;
   ChargeIds* charge_ids = nullptr;  // null: charges with ids are refused
   otlp::Spans* spans = nullptr;     // the worker's; null: requests are not traced

@@ -1,6 +1,7 @@
 // The interface between a connection and a protocol, without input and output of its own: bytes
 // become requests, and verdicts become reply bytes. A session belongs to one connection and one
-// thread, holds no socket, reads no clock, and gives the same replies however its input is split.
+// thread, holds no socket, and gives the same replies however its input is split. Decisions have
+// the time of their batch; for deadlines, ids and spans a session reads Peer::clock.
 #pragma once
 
 #include <algorithm>

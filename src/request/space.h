@@ -3,16 +3,16 @@
 // sets of different generations share counters. Owned by main; thread-safe. A lookup by number
 // takes no lock, because a thread that interns may have a low priority.
 //
-// An entry that is no longer in use is forgotten in a round (live/limits_collector.h drives them),
+// An entry that is no longer in use is forgotten in a round (live::LimitsCollector drives them),
 // and its id and memory are used again. These use an entry, and this keeps it known:
 //
 //   a rule, an override   holds a LimitsRef and a SpaceRef, which are counted.
 //   a charge              Its plan, its waiter or any other copy holds a LivePolicy from before it
 //                         was planned. A round forgets only entries that no rule and no override
 //                         named when the round began, and it waits until all policies that were
-//                         live before are destroyed (Live::only_current).
+//                         live before are destroyed (Live::is_only_one).
 //   a counter             After that wait the store marks the entries that its counters name
-//                         (Store::mark_named); no charge is left that could name another.
+//                         (Catalog::mark_named); no charge is left that could name another.
 //   a list's shares       (divide_by) are known as long as the list.
 //   a list that gives way Lists that came with requests have owners (request/limit_owners.h). One
 //                         whose owner has lost it is not kept by the counters of requests that
@@ -300,7 +300,7 @@ class Spaces {
   void forget_space(uint32_t id);
   void forget_list(uint32_t id);
 
-  mutable std::mutex mutex_;  // of the threads that intern; workers do not
+  mutable std::mutex mutex_;  // of a worker only for limits that it does not remember
   StableList<NamedSpace> spaces_;
   std::map<std::pair<std::string_view, std::string_view>, uint32_t> by_identity_;
   StableList<LimitList> lists_;  // element n has number n + 1

@@ -1,5 +1,4 @@
-// Which space a stored name belongs to (request/space_index.h), against a search through all
-// spaces.
+// Which space a stored name belongs to (request/space.h), against a search through all spaces.
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // What is counted and logged of requests that a listener refuses, and of takes that no rule matches
-// (server/listener_view.h).
+// (server/server_view.h).
 #include <gtest/gtest.h>
 #include <spdlog/sinks/ostream_sink.h>
 

@@ -1,5 +1,5 @@
 // The certificates of the listeners: their files are looked at again and again, by a thread of its
-// own, and what became of them is logged, counted and shown. Made and stopped by the server; `all`
+// own, and what became of them is logged, counted and shown. Made and stopped by the server; `of`
 // and `collect` may be called from any thread.
 #pragma once
 

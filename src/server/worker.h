@@ -1,6 +1,7 @@
-// One thread with its event loop and the connections it serves. Made and joined by the server;
-// `adopt`, `on_new_policy`, `on_new_overrides`, `interrupt`, `run_query` and `stop` may be called
-// from any thread, all other functions on the worker's own thread only.
+// One thread with its event loop and the connections it serves. Made, started and joined by the
+// server; `adopt`, `on_new_policy`, `on_new_overrides`, `run_query`, `visit_top_keys`, `stop` and
+// the numbers of connections may be called from any thread, all other functions on the worker's own
+// thread only.
 #pragma once
 
 #include <array>
@@ -31,13 +32,12 @@
 
 namespace sluice::server {
 
+class Connection;
+
 // Output of a worker's connections that is sent at the end of a turn of its loop, with one write
 // for each connection. Clients on the same processors then wake after the worker has decided all of
 // their requests, and do not interrupt it for each reply. Belongs to the worker, and is used on its
 // thread.
-
-class Connection;
-
 class GatheredOutput {
  public:
   // With so many connections or bytes the output is sent before the turn ends: the first reply must

@@ -1,5 +1,4 @@
-// The memory of a stripe's entries (store/slab.h, store/region.h): places in chunks of one bounded
-// region.
+// The memory of a stripe's entries (store/region.h): places in chunks of one bounded region.
 #include <gtest/gtest.h>
 
 #include <cstring>

@@ -23,7 +23,7 @@
 //              bodies leave the session because they were taken, answered or dropped.
 //   slow       The owner learns which bytes stay as long as the client likes: `unfinished_bytes`,
 //              `kept_bytes`. `end_oldest` and `end_withheld` end what stays for too long.
-//   floods     http2_faults.h. A fault ends the session: GOAWAY, and all later input is ignored.
+//   floods     See Http2Fault. A fault ends the session: GOAWAY, and all later input is ignored.
 //
 // nghttp2 1.52 checks (Http2Fault::protocol to settings_size): the order of pseudo headers, names
 // and values, connection-specific headers, content-length against the body (all of these:

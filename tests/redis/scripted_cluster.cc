@@ -108,7 +108,7 @@ ScriptedCluster::Call call_of(size_t node, const std::vector<std::string>& words
   call.by_text = words[0] == "EVAL";
   call.bytes = bytes;
   // The keys are followed by the mode and the first charge's verb and cost
-  // (src/redis/lua_settle.cc); of an undo by its kind, name and cost (src/redis/lua_undo.cc).
+  // (src/redis/lua_settle.cc); of an undo by its kind, name and cost.
   size_t mode = 3 + std::stoul(words[2]);
   const bool takes = words.size() > mode && words[mode].starts_with('0');
   if (takes && words[mode].ends_with('I')) mode += 2;  // two words of the charge's id

@@ -122,7 +122,7 @@ TEST_F(SentOn, AnUndoFollowsRedirectsToo) {
   EXPECT_EQ(world.used(world.first), 3);
 }
 
-// The times are those of redirects.h, by the clock of the test.
+// The times are those of redis/cluster_map.h, by the clock of the test.
 TEST_F(SentOn, PausesGrow) {
   GroupUnderWay flight(one(2));
   begin_pause(flight, world.first_slot);

@@ -202,7 +202,8 @@ class Crossing {
   }
   // When all is quiet: each counter lacks what is granted, and what is known to be left.
   void compare() {
-    // What is taken back may be in a pause before it is sent on (redirects.h), up to three times.
+    // What is taken back may be in a pause before it is sent on (redis/cluster_map.h), up to three
+    // times.
     for (int64_t round = 1; round <= 4; ++round)
       for (Server& server : servers_) server.pass(round * redirect_pause_max_us * 2);
     Units granted{};
@@ -306,7 +307,7 @@ class Crossing {
     return all;
   }
   // Whether each server has settled a batch since the last move. Else, on a slow machine, slots
-  // would move more often than a request is sent on (redis/redirects.h).
+  // would move more often than a request is sent on (redis/cluster_map.h).
   bool all_have_settled() {
     std::vector<size_t> now;
     for (const Server& server : servers_) now.push_back(server.settles);

@@ -1,5 +1,5 @@
-// Rules that settle together but count by different actors (policy/read/native_apart.h), whose
-// counters may be in different slots of a Redis Cluster.
+// Rules that settle together but count by different actors (policy/read/native.h), whose counters
+// may be in different slots of a Redis Cluster.
 
 #include <gtest/gtest.h>
 

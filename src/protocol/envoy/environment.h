@@ -1,5 +1,5 @@
 // The variables of the original's environment, as `sluice envoy` takes them; durations and booleans
-// are Go's (go_words.h). Main thread.
+// are Go's (words.h). Main thread.
 #pragma once
 
 #include <memory>

@@ -4,8 +4,8 @@
 // are always counted, elsewhere.
 //
 // Each worker looks up a limit's path once for a set of limits; then a decision costs an index and
-// some additions. A path with texts of the request (metric_paths.h) is made each time, and looked
-// up in a table of the worker. When the paths are known nothing is allocated.
+// some additions. A path with texts of the request (MetricPaths) is made each time, and looked up
+// in a table of the worker. When the paths are known nothing is allocated.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// A client must not have a counter for each spelling of its credentials (auth_spelling.h).
+// A client must not have a counter for each spelling of its credentials (auth_request.h).
 #include <gtest/gtest.h>
 
 #include <string>

@@ -7,9 +7,8 @@
 //   quiet    Between two steps no request is at the store. Then most answers are foreseen, from the
 //            units in use and those on which waiting requests have a claim.
 //   unquiet  While the store answers late, answers only change the account. A request whose answer
-//   no
-//            client receives may have been charged or not. Once it is quiet, the counter shows how
-//            much was charged.
+//            no client receives may have been charged or not. Once it is quiet, the counter shows
+//            how much was charged.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -539,7 +539,7 @@ class TakeBodyParser {
     return true;
   }
 
-  // Checks what policies check too (policy/read/native_limit.h).
+  // Checks what policies check too (policy/read/native.cc).
   bool check_limit(limit::Limit& limit, uint32_t seen) {
     const bool is_bucket = limit.algorithm == Algorithm::token_bucket;
     const bool is_fixed = limit.algorithm == Algorithm::fixed_bucket;

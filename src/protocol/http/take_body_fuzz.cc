@@ -23,7 +23,7 @@ void require(bool holds, const std::string& what) {
   std::abort();
 }
 
-// What the paths allow (route.cc), and a few other combinations.
+// What the paths allow (exchange.cc), and a few other combinations.
 BodyForm wanted_by(uint8_t byte) {
   BodyForm wanted;
   wanted.has_mode = (byte & 1) != 0;

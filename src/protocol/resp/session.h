@@ -100,7 +100,7 @@ class RespSession final : public request::Session {
     redis,
     increx,        // two integers
     charged_once,  // SLUICE.CHARGE with an id: see charges_
-    five,          // from here on: replies of SLUICE.* (sluice_replies.h)
+    five,          // from here on: replies of SLUICE.* (sluice_command.cc)
     five_and_name,
     left_and_limit,
     six,
