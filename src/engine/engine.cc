@@ -316,8 +316,7 @@ size_t Engine::match_together(Batch& batch, size_t first) {
   together_.clear();
   do {
     const request::Request& request = all[end++];
-    // A sum of these has no meaning.
-    SLUICE_CHECK(request.verb != Verb::reset && request.verb != Verb::take_anew);
+    SLUICE_CHECK(request::facts_of(request.verb).settles_together);
     refused |= !decider_.number_limits(
         together_.emplace_back(matching_of(batch, request, batch.plan)), batch.sink);
   } while (end < all.size() && all[end].message == &message &&

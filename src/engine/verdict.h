@@ -72,8 +72,7 @@ void answer_unmatched(request::Unmatched unmatched, request::Verb verb, request:
 
 inline bool is_unmatched(request::Verb verb, const request::Verdict& verdict) {
   return !verdict.matched && verdict.error.empty() && verdict.planned == nullptr &&
-         (verb == request::Verb::take || verb == request::Verb::wait ||
-          verb == request::Verb::charge);
+         request::facts_of(verb).asks_for_decision;
 }
 
 }  // namespace sluice::engine

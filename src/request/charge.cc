@@ -2,33 +2,6 @@
 
 namespace sluice::request {
 
-std::string_view name_of(Verb verb) {
-  switch (verb) {
-    case Verb::noop:
-      return "none";
-    case Verb::take:
-      return "take";
-    case Verb::wait:
-      return "wait";
-    case Verb::peek:
-      return "peek";
-    case Verb::put:
-      return "put";
-    case Verb::would_take:
-      return "probe";
-    case Verb::list:
-      return "list";
-    case Verb::charge:
-      return "charge";
-    case Verb::count:
-      return "count";
-    case Verb::reset:
-    case Verb::take_anew:
-      return name_of(told_as(verb));
-  }
-  return "";
-}
-
 std::string_view name_of(Error error) {
   switch (error) {
     case Error::none:

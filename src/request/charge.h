@@ -2,6 +2,7 @@
 // the reasons why a store could not decide. Plain values; views say how long they live.
 #pragma once
 
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -34,22 +35,44 @@ enum class Verb : uint8_t {
 inline constexpr size_t verb_count =
     static_cast<size_t>(Verb::count) + 1;  // of those that are told
 
+// What there is to know of a verb; the rest is what the stores do with it.
+struct VerbFacts {
+  std::string_view word;   // in logs and metrics
+  Verb told_as;            // the verb of its charges, but for `wait`, which are takes
+  bool only_looks;         // it leaves every counter unchanged
+  bool may_bring_debt;     // it may take more than there is
+  bool settles_together;   // requests with it may settle together; a sum of others means nothing
+  bool asks_for_decision;  // where no rule applies, the listener's `unmatched` answers
+};
+inline constexpr std::array<VerbFacts, verb_count + 2> verb_facts{{
+    {"none", Verb::noop, false, false, false, false},
+    {"take", Verb::take, false, false, true, true},
+    {"wait", Verb::wait, false, false, false, true},
+    {"peek", Verb::peek, true, false, true, false},
+    {"put", Verb::put, false, false, true, false},
+    {"list", Verb::list, false, false, false, false},
+    {"probe", Verb::would_take, true, false, true, false},
+    {"charge", Verb::charge, false, true, true, true},
+    {"count", Verb::count, false, true, true, true},
+    {"put", Verb::put, false, false, false, false},
+    {"take", Verb::take, false, false, false, true},
+}};
+constexpr const VerbFacts& facts_of(Verb verb) {
+  return verb_facts[static_cast<size_t>(verb)];
+}
+
 constexpr Verb told_as(Verb verb) {
-  return verb < Verb::reset ? verb : verb == Verb::reset ? Verb::put : Verb::take;
+  return facts_of(verb).told_as;
 }
-
-// Does the verb leave every counter unchanged?
 constexpr bool only_looks(Verb verb) {
-  return verb == Verb::peek || verb == Verb::would_take;
+  return facts_of(verb).only_looks;
 }
-
-// May the verb take more than there is? For charges; a take under limits that count is `count`.
 constexpr bool may_bring_debt(Verb verb) {
-  return verb == Verb::charge || verb == Verb::count;
+  return facts_of(verb).may_bring_debt;
 }
-
-// The word that logs and metrics use.
-std::string_view name_of(Verb verb);
+constexpr std::string_view name_of(Verb verb) {
+  return facts_of(verb).word;
+}
 
 // Which rules apply to a request.
 enum class RuleScope : uint8_t {

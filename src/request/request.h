@@ -27,8 +27,8 @@ enum class Refused : uint8_t {
 
 // What holds for all requests of one message of a client. They follow one another.
 struct Message {
-  // They settle all or nothing. They have one verb: not wait, list, reset or take_anew; and they
-  // are at most base::bounds::together_max.
+  // They settle all or nothing. They have one verb (VerbFacts::settles_together), and they are at
+  // most base::bounds::together_max.
   bool together = false;
   Refused refused = Refused::counts;
   // Of requests that settle together: if no rule applies to one of them, none is charged, and all
