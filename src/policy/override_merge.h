@@ -10,13 +10,9 @@
 #include <vector>
 
 #include "limit/limit.h"
+#include "policy/overrides.h"
 
 namespace sluice::policy {
-
-// Bit i is set: limit i of a list is the override's own; the other limits are the rule's. 0: all
-// limits are the override's own, and it replaces all limits of its rule.
-using OwnLimits = uint8_t;
-static_assert(limit::slots_max <= 8);
 
 struct MergedLimits {
   std::vector<limit::Limit> limits;  // in the rule's order
