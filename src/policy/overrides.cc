@@ -684,7 +684,11 @@ bool Overrides::look_up(uint64_t flags, uint64_t rule, std::string_view key, lim
       return true;
     }
   }
-  if ((flags & ~exact_flag) == 0) return false;
+  return (flags & ~exact_flag) != 0 && look_up_pattern(flags, rule, key, now, terms, steps);
+}
+
+bool Overrides::look_up_pattern(uint64_t flags, uint64_t rule, std::string_view key,
+                                limit::Time now, Override::Terms& terms, MatchSteps& steps) const {
   const Override::Terms* best = nullptr;
   Rank rank;
   const auto better = [&](const Rank& other) { return best == nullptr || other.goes_before(rank); };

@@ -168,6 +168,8 @@ class Overrides {
 
   bool look_up(uint64_t flags, uint64_t rule, std::string_view key, limit::Time now,
                Override::Terms& terms, MatchSteps& steps) const;
+  bool look_up_pattern(uint64_t flags, uint64_t rule, std::string_view key, limit::Time now,
+                       Override::Terms& terms, MatchSteps& steps) const;
   void prefetch(uint64_t rule, std::string_view key, bool nodes) const;
   template <class Look>
   static void each_filed(uint64_t flags, uint64_t rule, std::string_view key, Look&& look);
