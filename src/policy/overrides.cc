@@ -675,20 +675,16 @@ void Overrides::prefetch(uint64_t rule, std::string_view key, bool nodes) const 
   });
 }
 
-bool Overrides::look_up(uint64_t flags, uint64_t rule, std::string_view key, limit::Time now,
-                        Override::Terms& terms, MatchSteps& steps) const {
-  if ((flags & exact_flag) != 0) {
-    const Node* const node = table_->find(Kind::exact, rule, hash_of(rule, key), key);
-    if (node != nullptr && now < node->terms.until) {
-      terms = node->terms;
-      return true;
-    }
-  }
-  return (flags & ~exact_flag) != 0 && look_up_pattern(flags, rule, key, now, terms, steps);
+bool Overrides::find_exact(uint64_t rule, std::string_view key, limit::Time now,
+                           Override::Terms& terms) const {
+  const Node* const node = table_->find(Kind::exact, rule, hash_of(rule, key), key);
+  if (node == nullptr || now >= node->terms.until) return false;
+  terms = node->terms;
+  return true;
 }
 
-bool Overrides::look_up_pattern(uint64_t flags, uint64_t rule, std::string_view key,
-                                limit::Time now, Override::Terms& terms, MatchSteps& steps) const {
+bool Overrides::find_pattern(uint64_t flags, uint64_t rule, std::string_view key, limit::Time now,
+                             Override::Terms& terms, MatchSteps& steps) const {
   const Override::Terms* best = nullptr;
   Rank rank;
   const auto better = [&](const Rank& other) { return best == nullptr || other.goes_before(rank); };

@@ -143,7 +143,9 @@ class Overrides {
   bool find(uint64_t rule, std::string_view key, limit::Time now, Override::Terms& terms,
             MatchSteps& steps) const {
     const uint64_t flags = flags_[rule % flags_.size()].load(std::memory_order_relaxed);
-    return flags != 0 && look_up(flags, rule, key, now, terms, steps);
+    if (flags == 0) return false;
+    if ((flags & exact_flag) != 0 && find_exact(rule, key, now, terms)) return true;
+    return (flags & ~exact_flag) != 0 && find_pattern(flags, rule, key, now, terms, steps);
   }
   bool find(uint64_t rule, std::string_view key, limit::Time now, Override::Terms& terms) const {
     MatchSteps steps;
@@ -166,10 +168,10 @@ class Overrides {
   static constexpr size_t prefetched_from = 4096;
   static constexpr uint64_t exact_flag = uint64_t{1} << 63;
 
-  bool look_up(uint64_t flags, uint64_t rule, std::string_view key, limit::Time now,
-               Override::Terms& terms, MatchSteps& steps) const;
-  bool look_up_pattern(uint64_t flags, uint64_t rule, std::string_view key, limit::Time now,
-                       Override::Terms& terms, MatchSteps& steps) const;
+  bool find_exact(uint64_t rule, std::string_view key, limit::Time now,
+                  Override::Terms& terms) const;
+  bool find_pattern(uint64_t flags, uint64_t rule, std::string_view key, limit::Time now,
+                    Override::Terms& terms, MatchSteps& steps) const;
   void prefetch(uint64_t rule, std::string_view key, bool nodes) const;
   template <class Look>
   static void each_filed(uint64_t flags, uint64_t rule, std::string_view key, Look&& look);
