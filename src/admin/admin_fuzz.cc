@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "admin/admin.h"
+#include "admin/changes_api.h"
 #include "admin/counters.h"
 #include "admin/denials.h"
 #include "admin/log_control.h"

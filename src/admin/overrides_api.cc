@@ -8,6 +8,7 @@
 #include <tuple>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "admin/admin_json.h"
 #include "base/bounds.h"
@@ -15,7 +16,6 @@
 #include "base/units.h"
 #include "policy/actor_name.h"
 #include "policy/dialect.h"
-#include "policy/pattern.h"
 #include "protocol/protocol.h"
 
 namespace sluice::admin {
@@ -107,33 +107,24 @@ class Resolver {
     const std::string& written = at->get_ref<const std::string&>();
     const auto rule = rules_of_.find(named.id);
     if (rule == rules_of_.end()) return {};
-    const std::string actor = actor_of_counter(*rule->second, *named.rules_of, written);
+    const std::string actor = actor_of_counter(*rule->second.front(), *named.rules_of, written);
     if (actor.empty()) return {};
     return {422, "actor",
             "is the name of a counter; its actor is `" + actor + "`, and `exact(" + written +
                 ")` is that text"};
   }
 
-  // An address outside of the networks that the rule's match wants would have no effect.
-  live::OverrideProblem check_networks(std::span<const std::string> values,
-                                       const live::NamedRule& named) const {
-    const auto rule = rules_of_.find(named.id);
-    for (size_t i = 0; rule != rules_of_.end() && i < values.size(); ++i) {
-      const auto& conditions = rule->second->conditions;
-      const auto at = std::ranges::find(conditions, named.actor[i], &policy::Condition::key);
-      const auto value = policy::ActorValue::read(values[i], true);
-      if (at == conditions.end() || !value || !value->is_text()) continue;
-      const bool has_network =
-          at->pattern.network() != nullptr ||
-          std::ranges::any_of(at->pattern.alternatives(),
-                              [](const policy::Pattern& one) { return one.network() != nullptr; });
-      if (has_network && !at->pattern.matches(value->text()))
-        return {422, "actor",
-                "`" + value->text() + "` is not in `" + at->pattern.text() +
-                    "`, which the rule's match wants of `" + named.actor[i] +
-                    "`, so it would never hold; name an address in it, or another rule"};
+  // An override that none of the rules matches would have no effect.
+  live::OverrideProblem check_match(std::span<const std::string> values,
+                                    const live::NamedRule& named) const {
+    std::string why;
+    const auto rules = rules_of_.find(named.id);
+    if (rules == rules_of_.end()) return {};
+    for (const policy::Rule* const rule : rules->second) {
+      why = policy::why_unmatched(values, *rule);
+      if (why.empty()) return {};
     }
-    return {};
+    return {422, "actor", std::move(why)};
   }
 
  private:
@@ -163,6 +154,7 @@ class Resolver {
       const bool fits = its.rule_name(rule) == name;
       const bool also = its.is_also_called != nullptr && its.is_also_called(rule, name);
       if (!fits && !also) return;
+      rules_of_[rule.id].push_back(&rule);
       auto& list = fits ? by_name : otherwise;
       if (std::any_of(list.begin(), list.end(),
                       [&](const auto& one) { return one->id == rule.id; }))
@@ -176,14 +168,14 @@ class Resolver {
       one->id = rule.id;
       one->usual = usual_of(rule, its);
       if (its.merges_overrides) one->limits = rule.limits;
-      rules_of_.emplace(rule.id, &rule);
       list.push_back(std::move(one));
     });
     return by_name.empty() ? otherwise : by_name;
   }
 
   const policy::RuleSet& rules_;
-  std::unordered_map<uint64_t, const policy::Rule*> rules_of_;  // by their ids; the first of each
+  // By their ids; of those that were asked for.
+  std::unordered_map<uint64_t, std::vector<const policy::Rule*>> rules_of_;
   std::map<std::pair<std::string, std::string>, std::shared_ptr<const live::NamedRule>> known_;
 };
 
@@ -205,7 +197,7 @@ live::OverrideProblem read_one(const Json& body, Resolver& resolver,
   if (auto problem = resolver.find(body, one.rule)) return problem;
   if (auto problem = live::read_actor(body, one.rule->actor, values)) return problem;
   if (auto problem = resolver.check_counter(body, *one.rule)) return problem;
-  if (auto problem = resolver.check_networks(values, *one.rule)) return problem;
+  if (auto problem = resolver.check_match(values, *one.rule)) return problem;
   if (auto problem = live::read_limits(body, *one.rule, asked.limits, one.persisted_own))
     return problem;
   if (auto problem = live::read_until(body, registry.now(), one.until)) return problem;
@@ -322,42 +314,6 @@ void add_overrides(Admin& admin, live::OverrideRegistry& registry, const live::L
              .path = "/v1/overrides/{id}",
              .slow = true,
              .handler = [&](const Call& c) { return erase(c.parameters[0], registry, c.by); }});
-}
-
-using wire::HttpResponse;
-
-namespace {
-
-constexpr size_t changes_page_default = 100;
-
-HttpResponse list_changes(const wire::HttpRequest& request, const live::ChangeLog& changes) {
-  const auto number = [&](const char* key, uint64_t otherwise) -> std::optional<uint64_t> {
-    const auto text = wire::query_value(request.query, key);
-    return text ? base::parse_count(*text) : otherwise;
-  };
-  const auto after = number("after", 0), limit = number("limit", changes_page_default);
-  if (!after || !limit || *limit < 1 || *limit > base::bounds::admin_page_max)
-    return problem_response(400, "`limit` must be 1 to " +
-                                     std::to_string(base::bounds::admin_page_max) +
-                                     ", `after` the number of a change");
-  const live::ChangeLog::Page page = changes.page(*after, *limit);
-  Items items;
-  for (const live::Change& one : page.changes) {
-    Json json{{"number", one.number}, {"at", to_text(one.at)}, {"what", one.what},  {"by", one.by},
-              {"about", one.about},   {"before", one.before},  {"after", one.after}};
-    if (!items.add(std::move(json))) break;
-  }
-  return json_response(
-      200,
-      {{"total", page.total}, {"kept_max", live::ChangeLog::kept_max}, {"changes", items.take()}});
-}
-
-}  // namespace
-
-void add_changes(Admin& admin, const live::ChangeLog& changes) {
-  admin.add({.method = "GET", .path = "/v1/changes", .handler = [&](const Admin::Call& call) {
-               return list_changes(call.request, changes);
-             }});
 }
 
 }  // namespace sluice::admin

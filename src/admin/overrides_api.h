@@ -4,17 +4,11 @@
 #pragma once
 
 #include "admin/admin.h"
-#include "live/change_log.h"
 #include "live/override_registry.h"
 
 namespace sluice::admin {
 
 // Both outlive the admin port.
 void add_overrides(Admin& admin, live::OverrideRegistry& registry, const live::Live& live);
-
-// The admin port's answer about what was changed while the server ran: GET /v1/changes.
-
-// `changes` outlives the admin port.
-void add_changes(Admin& admin, const live::ChangeLog& changes);
 
 }  // namespace sluice::admin

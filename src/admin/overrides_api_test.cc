@@ -27,7 +27,10 @@ struct World {
     policy::read_native(
         "rules:\n- { name: api, match: { ip: '*' }, actor: ip, limit: { quota: 3, window: 1h } }\n"
         "- { name: office, match: { tenant: '*', ip: [cidr(10.0.0.0/8), '::1'] },\n"
-        "    actor: [tenant, ip], limit: { quota: 3, window: 1h } }\n",
+        "    actor: [tenant, ip], limit: { quota: 3, window: 1h } }\n"
+        "- { name: staff, match: { plan: free, user: 'staff-*' },\n"
+        "    actor: [plan, user], limit: { quota: 3, window: 1h } }\n"
+        "- { name: each, actor: user, limit: { quota: 3, window: 1h } }\n",
         "test.yaml", spaces, *set, diagnostics);
     return set;
   }
@@ -85,6 +88,39 @@ TEST(OverridesApi, RefusesAnAddressThatTheRulesMatchKeepsOut) {
       "of `ip`, so it would never hold; name an address in it, or another rule");
   for (const char* actor : {"acme|10.0.0.7", "acme|::1", "acme|192.*", "192.168.0.1|*"})
     EXPECT_EQ(set(actor).first, 201u) << actor;
+}
+
+TEST(OverridesApi, RefusesAnActorThatTheRulesMatchNeverLetsThrough) {
+  World world;
+  const auto set = [&](const std::string& rule, const Json& actor) {
+    return world.ask("POST", "/v1/overrides",
+                     Json{{"rule", rule}, {"actor", actor}, {"deny", true}}.dump());
+  };
+  const auto [status, refused] = set("staff", "free|[staff-1, bob-*]");
+  EXPECT_EQ(status, 422u) << refused;
+  EXPECT_EQ(refused.at("field"), "actor");
+  EXPECT_EQ(refused.at("detail"),
+            "actor: `bob-*` never fits `staff-*`, which the rule's match wants of `user`, so it "
+            "would never hold; write a value that fits, or name another rule");
+  for (const char* actor : {"free|bob", "free|", "free|cidr(10.0.0.0/8)", "free|exact(staff*)",
+                            "paid|staff-1", "paid|*", "pro*|staff-1"})
+    EXPECT_EQ(set("staff", actor).first, 422u) << actor;
+  for (const char* actor :
+       {"free|staff-1", "*|*", "f*|*-1", "free|st*", "free|[staff-1, staff-2*]"})
+    EXPECT_EQ(set("staff", actor).first, 201u) << actor;
+  for (const char* actor : {"acme|cidr(11.0.0.0/8)", "acme|cidr(2001:db8::/32)", "acme|bob-*",
+                            "acme|[10.0.0.1, 11.0.0.1]"})
+    EXPECT_EQ(set("office", actor).first, 422u) << actor;
+  for (const char* actor : {"acme|cidr(10.1.0.0/16)", "acme|cidr(0.0.0.0/0)", "acme|*"})
+    EXPECT_EQ(set("office", actor).first, 201u) << actor;
+  // Of a list nothing is set; and a rule without a `match` of its actor takes each.
+  const Json list = {{{"rule", "api"}, {"actor", "x"}, {"deny", true}},
+                     {{"rule", "staff"}, {"actor", "free|x"}, {"deny", true}}};
+  const auto all = world.ask("POST", "/v1/overrides", list.dump());
+  EXPECT_EQ(all.first, 422u);
+  EXPECT_EQ(all.second.at("field"), "[1].actor");
+  EXPECT_EQ(world.ask("GET", "/v1/overrides").second.at("total"), 8);
+  EXPECT_EQ(set("each", "").first, 201u);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "policy/overrides.h"
+#include "policy/rule_set.h"
 #include "policy/text.h"
 
 namespace sluice::policy {
@@ -244,6 +245,69 @@ bool ActorValue::matches(std::string_view value, MatchSteps& steps) const {
   }
   return std::ranges::any_of(patterns_,
                              [&](const Pattern& one) { return one.matches(value, steps); });
+}
+
+bool may_meet(const Pattern& a, const Pattern& b) {
+  if (!a.alternatives().empty())
+    return std::ranges::any_of(a.alternatives(),
+                               [&](const Pattern& one) { return may_meet(one, b); });
+  if (!b.alternatives().empty() || (b.exact() && !a.exact())) return may_meet(b, a);
+  if (a.exact()) {
+    MatchSteps steps;
+    return b.impossible() || b.matches(a.text(), steps) || steps.over();
+  }
+  const auto is_open = [](const Pattern& one) {
+    return one.any() || one.regex() != nullptr || one.impossible();
+  };
+  if (is_open(a) || is_open(b)) return true;
+  if (a.network() != nullptr && b.network() != nullptr)
+    return a.network()->contains(b.network()->address) ||
+           b.network()->contains(a.network()->address);
+  if (a.network() != nullptr) return may_meet(b, a);
+  if (b.network() != nullptr) {  // brackets, and a port or a zone, may stand at an address
+    const std::string_view address = a.literal().substr(0, a.literal().find('%'));
+    return address.find_first_not_of("0123456789abcdefABCDEF.:[]") == address.npos;
+  }
+  // What a pattern of Divvy's matches may go on behind it.
+  const auto end_of = [](const Pattern& one) {
+    const bool is_whole = one.loose_expression().empty();
+    return is_whole ? std::string_view(one.text()).substr(one.text().rfind('*') + 1) : "";
+  };
+  return (begins_with(a.literal(), b.literal()) || begins_with(b.literal(), a.literal())) &&
+         (end_of(a).ends_with(end_of(b)) || end_of(b).ends_with(end_of(a)));
+}
+
+std::optional<std::string> ActorValue::kept_out_by(const Pattern& match) const {
+  for (const std::string& text : texts_)
+    if (!may_meet(Pattern::equal_to(text), match)) return name_of_text(text);
+  for (const base::IpNetwork& network : networks_) {
+    const auto its =
+        Pattern::in_network(std::string(network_begin) + to_text(network) + ")", network);
+    if (!may_meet(its, match)) return its.text();
+  }
+  for (const Pattern& pattern : patterns_)
+    if (!may_meet(pattern, match)) return pattern.text();
+  return std::nullopt;
+}
+
+std::string why_unmatched(std::span<const std::string> values, const Rule& rule) {
+  const auto is_network = [](const Pattern& one) { return one.network() != nullptr; };
+  for (size_t i = 0; i < values.size() && i < rule.actor.size(); ++i) {
+    const auto value = ActorValue::read(values[i], true);
+    for (const auto& [key, match] : rule.conditions) {
+      const auto out = value && key == rule.actor[i] ? value->kept_out_by(match) : std::nullopt;
+      if (!out) continue;
+      const bool not_in =
+          value->is_text() &&
+          (is_network(match) || std::ranges::any_of(match.alternatives(), is_network));
+      return (out->empty() ? "an empty text" : in_ticks(*out)) +
+             (not_in ? " is not in " : " never fits ") + in_ticks(match.text()) +
+             ", which the rule's match wants of `" + key + "`, so it would never hold; " +
+             (not_in ? "name an address in it, or another rule"
+                     : "write a value that fits, or name another rule");
+    }
+  }
+  return "";
 }
 
 size_t ActorValue::literal_bytes() const {

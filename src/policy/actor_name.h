@@ -27,6 +27,8 @@
 
 namespace sluice::policy {
 
+struct Rule;
+
 // The text of an actor: the key of its counters and of its overrides, and the text that people
 // type. A single value is unchanged. Several values are joined by `|`; a `|` or a backslash within
 // them is escaped by a backslash, so that different lists of values have different texts. No other
@@ -73,6 +75,10 @@ struct NetworkProblem {
 // Reads "cidr(NETWORK)". Empty: it is none, and `problem` says why.
 std::optional<base::IpNetwork> network_named(std::string_view text, NetworkProblem& problem);
 
+// May a value match both? False only where none can, as far as that takes no search: texts,
+// networks, the ends of texts with stars, and lists of such; expressions may match each.
+bool may_meet(const Pattern& a, const Pattern& b);
+
 // One value of an actor: the texts, networks and texts with stars of which one must fit.
 class ActorValue {
  public:
@@ -98,6 +104,9 @@ class ActorValue {
                                                                         : nullptr;
   }
   bool matches(std::string_view value, MatchSteps& steps) const;
+  // The text, network or text with stars, as people write it, that no value has that `match` lets
+  // through (may_meet); nothing: each may.
+  std::optional<std::string> kept_out_by(const Pattern& match) const;
   // For the order between overrides: the bytes of a text, the bytes of a pattern that are not
   // stars, a quarter of the bits of a network; of several things the least.
   size_t literal_bytes() const;
@@ -112,6 +121,10 @@ class ActorValue {
   std::vector<base::IpNetwork> networks_;
   std::vector<Pattern> patterns_;
 };
+
+// Why no request that the rule's match lets through has an actor of these values, which are names
+// of values of its keys, and what to write; empty: one may have it.
+std::string why_unmatched(std::span<const std::string> values, const Rule& rule);
 
 // The names of the values of an override's actor that people wrote, for a rule that counts by these
 // keys: one for each key.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -84,6 +85,60 @@ TEST(ActorValue, RefusesWhatWouldMatchNothingAndSaysWhatToWrite) {
   EXPECT_TRUE(says(many + "]", "has 1 to 256 values"));
   // As it is stored.
   EXPECT_TRUE(ActorValue::read("2001:db8::/64", true));
+}
+
+// A common value of two patterns of at most three characters has at most six.
+TEST(Patterns, MeetWhereAValueMatchesBoth) {
+  const auto all = [](std::string_view characters, size_t most) {
+    std::vector<std::string> texts{""};
+    for (size_t i = 0; texts[i].size() < most; ++i)
+      for (const char c : characters) texts.push_back(texts[i] + c);
+    return texts;
+  };
+  const std::vector<std::string> texts = all("ab*", 3), values = all("ab", 6);
+  size_t apart = 0;
+  for (const std::string& one : texts)
+    for (const std::string& other : texts) {
+      const bool both = std::ranges::any_of(values, [&](const std::string& value) {
+        return Pattern::wildcard(one).matches(value) && Pattern::wildcard(other).matches(value);
+      });
+      ASSERT_EQ(may_meet(Pattern::wildcard(one), Pattern::wildcard(other)), both)
+          << one << " : " << other;
+      apart += !both;
+    }
+  EXPECT_GT(apart, 200u);
+}
+
+TEST(Patterns, MeetWhatMayMatchTheSame) {
+  const auto network = [](const std::string& text) {
+    return Pattern::in_network("cidr(" + text + ")", *base::parse_ip_network(text));
+  };
+  const Pattern ten = network("10.0.0.0/8"), any = Pattern::loose("*"),
+                list =
+                    Pattern::any_of({Pattern::equal_to("alice"), Pattern::wildcard("bob-*"), ten});
+  const auto meet = [](const Pattern& a, const Pattern& b) {
+    EXPECT_EQ(may_meet(a, b), may_meet(b, a)) << a.text() << " : " << b.text();
+    return may_meet(a, b);
+  };
+  for (const Pattern& its :
+       {Pattern::equal_to("10.0.0.1"), Pattern::equal_to("[::ffff:10.0.0.1]:80"),
+        network("10.1.0.0/16"), network("0.0.0.0/0"), any, list, Pattern::wildcard("10.*"),
+        Pattern::wildcard("fe80::1%eth0*"), Pattern::any_of({Pattern::equal_to("x"), ten})})
+    EXPECT_TRUE(meet(ten, its)) << its.text();
+  for (const Pattern& its :
+       {Pattern::equal_to("11.0.0.1"), Pattern::equal_to("alice"), network("11.0.0.0/8"),
+        network("2001:db8::/32"), Pattern::wildcard("staff-*"),
+        Pattern::any_of({Pattern::equal_to("x"), network("11.0.0.0/8")})})
+    EXPECT_FALSE(meet(ten, its)) << its.text();
+  for (const char* its : {"alice", "bob-1", "a*", "*", "*-7", "b*7", "10.*"})
+    EXPECT_TRUE(meet(list, Pattern::wildcard(its))) << its;
+  for (const char* its : {"carl", "bob", "z*", "x-*"})
+    EXPECT_FALSE(meet(list, Pattern::wildcard(its))) << its;
+  // Divvy's need not match the end of a value.
+  EXPECT_TRUE(meet(Pattern::loose("/a*b"), Pattern::wildcard("/a*c")));
+  EXPECT_TRUE(meet(Pattern::loose("/a*b"), Pattern::wildcard("/ab-c")));
+  EXPECT_FALSE(meet(Pattern::loose("/a*b"), Pattern::wildcard("/b*")));
+  EXPECT_FALSE(meet(Pattern::loose("/a*b"), Pattern::wildcard("/ac")));
 }
 
 TEST(ActorName, IsReadBackAsTheActorThatItNames) {

@@ -8,30 +8,29 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
+#include <deque>
 #include <memory>
 #include <new>
+#include <span>
+#include <string>
 #include <string_view>
-#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "base/bounds.h"
-#include "base/check.h"
-#include "base/epoch_reclaimer.h"
 #include "base/hash.h"
 #include "policy/actor_name.h"
 
 namespace sluice::policy {
+namespace {
 
-// Memory for many small objects that are looked up at random places. It uses huge pages where the
-// system has them, because such a lookup mostly waits for address translation. Internal to
-// policy/overrides.cc; one thread at a time.
+// Memory for many small objects that are looked up at random places is in huge pages where the
+// system has them, because such a lookup mostly waits for address translation.
 
-inline constexpr size_t huge_page_bytes = size_t{2} << 20;
+constexpr size_t huge_page_bytes = size_t{2} << 20;
 
 // Returns zeroed memory; it is given back with the same `bytes`.
-inline void* map_memory(size_t bytes) {
+void* map_memory(size_t bytes) {
   const bool huge = bytes >= huge_page_bytes;
   bytes = (bytes + (huge ? huge_page_bytes : 4096) - 1) & ~((huge ? huge_page_bytes : 4096) - 1);
   // Some more, so that it can begin at the start of a huge page.
@@ -48,7 +47,7 @@ inline void* map_memory(size_t bytes) {
   return begin + skip;
 }
 
-inline void unmap_memory(void* at, size_t bytes) {
+void unmap_memory(void* at, size_t bytes) {
   const size_t page = bytes >= huge_page_bytes ? huge_page_bytes : 4096;
   munmap(at, (bytes + page - 1) & ~(page - 1));
 }
@@ -65,32 +64,25 @@ class Pool {
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 
+  // T's constructor throws nothing.
   template <class... Parts>
   T* make(Parts&&... parts) {
     static_assert(sizeof(T) >= sizeof(void*) && alignof(T) <= 4096);
     if (free_ == nullptr && next_ == end_) grow();
-    void* place = free_;
-    if (place != nullptr)
+    void* const place = free_ != nullptr ? free_ : next_;
+    if (free_ != nullptr)
       free_ = *static_cast<void**>(free_);
     else
-      place = std::exchange(next_, next_ + sizeof(T));
-    try {
-      return new (place) T{std::forward<Parts>(parts)...};
-    } catch (...) {
-      put_back(place);
-      throw;
-    }
+      next_ += sizeof(T);
+    return new (place) T(std::forward<Parts>(parts)...);
   }
   void free(T* one) {
     one->~T();
-    put_back(one);
+    *static_cast<void**>(static_cast<void*>(one)) = free_;
+    free_ = one;
   }
 
  private:
-  void put_back(void* place) {
-    *static_cast<void**>(place) = free_;
-    free_ = place;
-  }
   void grow() {
     const size_t bytes =
         chunks_.empty() ? size_t{64} << 10 : std::min(chunks_.back().second * 4, size_t{16} << 20);
@@ -106,183 +98,7 @@ class Pool {
   void* free_ = nullptr;
 };
 
-// A hash table of immutable nodes by rule and text. Any thread reads it without a lock while one
-// thread changes it. A lookup mostly reads one cache line if it finds nothing, and two if it finds
-// a node, whatever the number of nodes. Nodes and tables that were replaced go to a
-// base::EpochReclaimer, so only its registered readers may look up, or a thread that holds the
-// writer's lock. Internal to policy/overrides.cc.
-
-// `Node` has members `uint64_t hash, rule` and a `key` that can be compared with a text.
-template <class Node>
-class OverrideMap {
- public:
-  explicit OverrideMap(base::EpochReclaimer& reclaimer) : reclaimer_(reclaimer) {}
-  // The EpochReclaimer must have freed the retired nodes and tables before.
-  ~OverrideMap() {
-    for (Shard& shard : shards_) {
-      const std::unique_ptr<Slots> slots(shard.slots.load(std::memory_order_relaxed));
-      for (size_t i = 0; slots != nullptr && i <= slots->mask; ++i) {
-        Node* const node = slots->at[i].node.load(std::memory_order_relaxed);
-        if (node != nullptr && node != gone()) pool_.free(node);
-      }
-    }
-  }
-  OverrideMap(const OverrideMap&) = delete;
-  OverrideMap& operator=(const OverrideMap&) = delete;
-
-  // For readers. The node is valid until the reader's next Reader::pass.
-  const Node* find(uint64_t hash, uint64_t rule, std::string_view key) const {
-    const Slots* const slots = shard_of(hash).slots.load(std::memory_order_acquire);
-    if (slots == nullptr) return nullptr;
-    for (size_t i = hash;; ++i) {
-      const Slot& slot = slots->at[i & slots->mask];
-      const Node* const node = slot.node.load(std::memory_order_acquire);
-      if (node == nullptr) return nullptr;
-      // The slot may have been given to another node meanwhile; then this one was removed.
-      if (node == gone() || slot.hash.load(std::memory_order_relaxed) != hash) continue;
-      if (node->rule == rule && node->key == key) return node;
-    }
-  }
-  // Prefetches the memory that `find` reads first (the slot), and next (the node).
-  void prefetch_slot(uint64_t hash) const {
-    const Slots* const slots = shard_of(hash).slots.load(std::memory_order_acquire);
-    if (slots != nullptr) __builtin_prefetch(&slots->at[hash & slots->mask]);
-  }
-  void prefetch_node(uint64_t hash) const {
-    const Slots* const slots = shard_of(hash).slots.load(std::memory_order_acquire);
-    if (slots == nullptr) return;
-    const Slot& slot = slots->at[hash & slots->mask];
-    const Node* const node = slot.node.load(std::memory_order_relaxed);
-    if (node == nullptr || node == gone() || slot.hash.load(std::memory_order_relaxed) != hash)
-      return;
-    __builtin_prefetch(node);
-    if constexpr (sizeof(Node) > 64) __builtin_prefetch(reinterpret_cast<const char*>(node) + 64);
-  }
-
-  // For the writer; the reclaimer has room for one. Replaces a node of the same rule and text;
-  // readers see the old or the new one. Throws std::bad_alloc: nothing has changed.
-  template <class... Parts>
-  void put(uint64_t hash, uint64_t rule, Parts&&... parts) {
-    Node* const node = pool_.make(hash, rule, std::forward<Parts>(parts)...);
-    Shard& shard = shard_of(hash);
-    Slots* slots = shard.slots.load(std::memory_order_relaxed);
-    Slot* const known = slots == nullptr ? nullptr : slot_of(*slots, hash, rule, node->key);
-    if (known != nullptr) {
-      retire(known->node.exchange(node, std::memory_order_acq_rel));
-      return;
-    }
-    if (slots == nullptr || (shard.used + 1) * 2 > slots->mask + 1) slots = resize_for(shard, node);
-    shard.used += insert(*slots, hash, node);
-    ++shard.live;
-  }
-
-  // For the writer; the reclaimer has room for one. False: there is no such node.
-  bool remove(uint64_t hash, uint64_t rule, std::string_view key) {
-    Shard& shard = shard_of(hash);
-    Slots* const slots = shard.slots.load(std::memory_order_relaxed);
-    Slot* const slot = slots == nullptr ? nullptr : slot_of(*slots, hash, rule, key);
-    if (slot == nullptr) return false;
-    retire(slot->node.exchange(gone(), std::memory_order_acq_rel));
-    --shard.live;
-    return true;
-  }
-
- private:
-  struct Slot {
-    std::atomic<uint64_t> hash{0};
-    std::atomic<Node*> node{nullptr};  // null: never used
-  };
-  struct Slots {
-    explicit Slots(size_t count)
-        : mask(count - 1), at(static_cast<Slot*>(map_memory(count * sizeof(Slot)))) {
-      for (size_t i = 0; i < count; ++i) new (&at[i]) Slot;
-    }
-    ~Slots() { unmap_memory(at, (mask + 1) * sizeof(Slot)); }
-    Slots(const Slots&) = delete;
-    Slots& operator=(const Slots&) = delete;
-    const size_t mask;
-    Slot* const at;
-  };
-  struct Shard {
-    std::atomic<Slots*> slots{nullptr};
-    size_t live = 0, used = 0;  // used: live slots, and those whose node was removed
-  };
-  // Shards, so that growing copies only a part of the table at a time.
-  static constexpr size_t shard_bits = 4;
-  static constexpr size_t slots_min = 256;
-
-  // The mark of a slot whose node was removed.
-  static Node* gone() {
-    alignas(Node) static char nothing[1] = {};
-    return reinterpret_cast<Node*>(nothing);
-  }
-  Shard& shard_of(uint64_t hash) { return shards_[hash >> (64 - shard_bits)]; }
-  const Shard& shard_of(uint64_t hash) const { return shards_[hash >> (64 - shard_bits)]; }
-
-  void retire(Node* node) {
-    reclaimer_.retire(
-        node,
-        [](void* pool, void* it) { static_cast<Pool<Node>*>(pool)->free(static_cast<Node*>(it)); },
-        &pool_);
-  }
-
-  template <class Key>
-  static Slot* slot_of(Slots& slots, uint64_t hash, uint64_t rule, const Key& key) {
-    for (size_t i = hash;; ++i) {
-      Slot& slot = slots.at[i & slots.mask];
-      const Node* const node = slot.node.load(std::memory_order_relaxed);
-      if (node == nullptr) return nullptr;
-      if (node != gone() && node->hash == hash && node->rule == rule && node->key == key)
-        return &slot;
-    }
-  }
-
-  // Returns 1 if the slot was never used before, else 0.
-  static size_t insert(Slots& slots, uint64_t hash, Node* node) {
-    for (size_t i = hash;; ++i) {
-      Slot& slot = slots.at[i & slots.mask];
-      const Node* const there = slot.node.load(std::memory_order_relaxed);
-      if (there != nullptr && there != gone()) continue;
-      slot.hash.store(hash, std::memory_order_relaxed);
-      slot.node.store(node, std::memory_order_release);
-      return there == nullptr ? 1 : 0;
-    }
-  }
-
-  // As resize. Without memory it frees the node, which has no place then, and throws.
-  Slots* resize_for(Shard& shard, Node* node) {
-    try {
-      return resize(shard);
-    } catch (...) {
-      pool_.free(node);
-      throw;
-    }
-  }
-
-  // Copies the shard into a table with room for twice its live nodes.
-  Slots* resize(Shard& shard) {
-    auto larger = std::make_unique<Slots>(std::max(slots_min, std::bit_ceil(4 * (shard.live + 1))));
-    std::unique_ptr<Slots> old(shard.slots.load(std::memory_order_relaxed));
-    for (size_t i = 0; old != nullptr && i <= old->mask; ++i) {
-      Node* const node = old->at[i].node.load(std::memory_order_relaxed);
-      if (node != nullptr && node != gone())
-        insert(*larger, old->at[i].hash.load(std::memory_order_relaxed), node);
-    }
-    shard.used = shard.live;
-    Slots* const now = larger.release();
-    shard.slots.store(now, std::memory_order_release);
-    reclaimer_.retire(std::move(old));
-    return now;
-  }
-
-  base::EpochReclaimer& reclaimer_;
-  Pool<Node> pool_;
-  std::array<Shard, size_t{1} << shard_bits> shards_;
-};
-
-namespace {
-
-// The lengths of the texts under which patterns are filed. Bit i of a rule's mask: lengths[i].
+// The lengths of the texts under which patterns are filed.
 constexpr std::array<size_t, 26> lengths = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12,
                                             13, 14, 15, 16, 18, 20, 22, 24, 28, 32, 40, 48, 64};
 
@@ -404,55 +220,6 @@ struct OnePattern {
   }
 };
 
-// A text that is stored within its node if it is short.
-class NearText {
- public:
-  NearText(std::string_view text) : size_(static_cast<uint32_t>(text.size())) {
-    char* const room = size_ <= sizeof near_ ? near_ : (far_ = new char[size_]);
-    std::copy(text.begin(), text.end(), room);
-  }
-  ~NearText() {
-    if (size_ > sizeof near_) delete[] far_;
-  }
-  NearText(const NearText&) = delete;
-  NearText& operator=(const NearText&) = delete;
-  std::string_view view() const { return {size_ <= sizeof near_ ? near_ : far_, size_}; }
-  friend bool operator==(const NearText& a, std::string_view b) { return a.view() == b; }
-  friend bool operator==(const NearText& a, const NearText& b) { return a.view() == b.view(); }
-
- private:
-  uint32_t size_;
-  union {
-    char near_[24];
-    char* far_;
-  };
-};
-
-// The terms of an exact override, or of a pattern that consists of `key` and a star.
-struct alignas(128) TermsNode {
-  uint64_t hash, rule;
-  NearText key;
-  Override::Terms terms;
-  uint32_t literal;
-  limit::Time set;
-  Rank rank() const { return {literal, set, terms.id}; }
-};
-static_assert(sizeof(TermsNode) == 128);
-
-// The patterns that are filed under the same text, in their order of precedence.
-struct ListNode {
-  uint64_t hash, rule;
-  std::string key;
-  std::vector<std::shared_ptr<const OnePattern>> all;
-};
-
-// The lengths under which a rule has patterns: single ones with a place of their own, and lists.
-struct RuleNode {
-  uint64_t hash, rule;
-  std::string key;
-  uint32_t single, listed;
-};
-
 using Patterns = std::vector<std::shared_ptr<const OnePattern>>;
 
 // Removes the pattern with that text. False: there is none.
@@ -530,32 +297,250 @@ std::optional<std::vector<std::string>> key_values(std::string_view key, size_t 
   return values;
 }
 
-struct Overrides::Tables {
-  explicit Tables(base::EpochReclaimer& reclaimer)
-      : exact(reclaimer), singles(reclaimer), lists(reclaimer), rules(reclaimer) {}
-
-  OverrideMap<TermsNode> exact, singles;
-  OverrideMap<ListNode> lists;
-  OverrideMap<RuleNode> rules;
-  // For the writer only: how many patterns of each length a rule has, and how many overrides set
-  // each flag.
-  struct Counts {
-    std::array<uint32_t, lengths.size()> single{}, listed{};
+// What one text is looked up for. Immutable, and replaced whole.
+struct alignas(64) Overrides::Node {
+  // What it is found by.
+  struct Name {
+    Name(uint64_t its_rule, const Values& actor) : rule(its_rule) {
+      const auto begin = filed(actor);
+      if (begin)
+        kind = Kind::list;
+      else if (is_pattern(actor))
+        kind = Kind::prefix;
+      text = begin ? *begin : kind == Kind::prefix ? beginning_of(actor) : key_of(actor);
+      hash = kind == Kind::exact ? hash_of(rule, text) : prefix_hash_of(rule, text);
+    }
+    // Of flags_.
+    size_t bit() const {
+      if (kind == Kind::exact) return std::countr_zero(exact_flag);
+      return length_index(text.size()) + (kind == Kind::list ? lengths.size() : 0);
+    }
+    uint64_t rule, hash;
+    Kind kind = Kind::exact;
+    std::string text;
   };
-  std::unordered_map<uint64_t, Counts> counts;
-  std::array<std::array<uint32_t, 2>, 4096> flag_counts{};
+  // What a node has no room for.
+  struct Far {
+    std::string text;
+    Patterns patterns;  // of a list, in their order of precedence
+  };
+  static std::unique_ptr<const Far> far_of(const Name& name, Patterns patterns) {
+    if (name.kind != Kind::list && name.text.size() <= sizeof near) return nullptr;
+    return std::make_unique<const Far>(Far{name.text, std::move(patterns)});
+  }
+
+  Node(const Name& name, const Override::Terms& its_terms, const Rank& rank,
+       std::unique_ptr<const Far> its_far) noexcept
+      : hash(name.hash),
+        rule(name.rule),
+        far(std::move(its_far)),
+        size(static_cast<uint32_t>(name.text.size())),
+        literal(static_cast<uint32_t>(rank.literal)),
+        set(rank.set),
+        terms(its_terms),
+        kind(name.kind) {
+    if (size <= sizeof near) std::copy(name.text.begin(), name.text.end(), near);
+  }
+  std::string_view text() const {
+    return size <= sizeof near ? std::string_view(near, size) : std::string_view(far->text);
+  }
+  Rank rank() const { return {literal, set, terms.id}; }
+
+  const uint64_t hash, rule;
+  const std::unique_ptr<const Far> far;
+  const uint32_t size;  // of the text
+  const uint32_t literal;
+  const limit::Time set;
+  const Override::Terms terms;
+  const Kind kind;
+  char near[39];
 };
 
-Overrides::Overrides() : tables_(std::make_unique<Tables>(reclaimer_)) {
-  static_assert(std::tuple_size_v<decltype(flags_)> ==
-                std::tuple_size_v<decltype(Tables::flag_counts)>);
+// A hash table of nodes. A lookup mostly reads one cache line if it finds nothing, and three if it
+// finds a node, whatever the number of nodes. Its changes come from one thread.
+class Overrides::Table {
+ public:
+  Table() { static_assert(sizeof(Node) == 128); }
+  ~Table() {
+    free_retired(UINT64_MAX);
+    for (Shard& shard : shards_) {
+      const std::unique_ptr<Slots> slots(shard.slots.load(std::memory_order_relaxed));
+      for (size_t i = 0; slots != nullptr && i <= slots->mask; ++i) {
+        Node* const node = slots->at[i].node.load(std::memory_order_relaxed);
+        if (node != nullptr && node != gone()) pool_.free(node);
+      }
+    }
+  }
+  Table(const Table&) = delete;
+  Table& operator=(const Table&) = delete;
+
+  // For readers. The node is valid until the reader's next Reader::quiesce.
+  const Node* find(Kind kind, uint64_t rule, uint64_t hash, std::string_view text) const {
+    const Slots* const slots = shard_of(hash).slots.load(std::memory_order_acquire);
+    if (slots == nullptr) return nullptr;
+    for (size_t i = hash;; ++i) {
+      const Slot& slot = slots->at[i & slots->mask];
+      const Node* const node = slot.node.load(std::memory_order_acquire);
+      if (node == nullptr) return nullptr;
+      // The slot may have been given to another node meanwhile; then this one was removed.
+      if (node == gone() || slot.hash.load(std::memory_order_relaxed) != hash) continue;
+      if (node->rule == rule && node->kind == kind && node->text() == text) return node;
+    }
+  }
+  // Prefetches the memory that `find` reads first (the slot), or next (the node).
+  void prefetch(uint64_t hash, bool node_too) const {
+    const Slots* const slots = shard_of(hash).slots.load(std::memory_order_acquire);
+    if (slots == nullptr) return;
+    const Slot& slot = slots->at[hash & slots->mask];
+    if (!node_too) return __builtin_prefetch(&slot);
+    const Node* const node = slot.node.load(std::memory_order_relaxed);
+    if (node == nullptr || node == gone() || slot.hash.load(std::memory_order_relaxed) != hash)
+      return;
+    __builtin_prefetch(node);
+    __builtin_prefetch(reinterpret_cast<const char*>(node) + 64);
+  }
+
+  // For the writer. Makes room for a node with that hash in place of another one, or for one more.
+  // Throws std::bad_alloc.
+  void make_room(uint64_t hash, bool replaces, uint64_t change) {
+    if (replaces) {
+      retired_.emplace_back();
+      return;
+    }
+    Shard& shard = shard_of(hash);
+    const Slots* const slots = shard.slots.load(std::memory_order_relaxed);
+    if (slots == nullptr || (shard.used + 1) * 2 > slots->mask + 1) resize(shard, change);
+  }
+  template <class... Parts>
+  Node* make(Parts&&... parts) {
+    return pool_.make(std::forward<Parts>(parts)...);
+  }
+  // Puts `next` in the place of `old`; either may be null. There is room.
+  void exchange(const Node* old, Node* next, uint64_t change) {
+    Shard& shard = shard_of((old != nullptr ? old : next)->hash);
+    Slots& slots = *shard.slots.load(std::memory_order_relaxed);
+    if (old == nullptr) {
+      shard.used += insert(slots, next);
+      ++shard.live;
+      return;
+    }
+    size_t i = old->hash;
+    while (slots.at[i & slots.mask].node.load(std::memory_order_relaxed) != old) ++i;
+    Node* const was = slots.at[i & slots.mask].node.exchange(next != nullptr ? next : gone(),
+                                                             std::memory_order_acq_rel);
+    shard.live -= next == nullptr;
+    retired_.back() = {change, was, nullptr};
+  }
+  // Frees what no reader holds that has seen that change.
+  void free_retired(uint64_t seen) {
+    for (; !retired_.empty() && retired_.front().change < seen; retired_.pop_front()) {
+      if (retired_.front().node != nullptr) pool_.free(retired_.front().node);
+      delete retired_.front().slots;
+    }
+  }
+  size_t retired() const { return retired_.size(); }
+
+ private:
+  struct Slot {
+    std::atomic<uint64_t> hash{0};
+    std::atomic<Node*> node{nullptr};  // null: never used
+  };
+  struct Slots {
+    explicit Slots(size_t count)
+        : mask(count - 1), at(static_cast<Slot*>(map_memory(count * sizeof(Slot)))) {
+      for (size_t i = 0; i < count; ++i) new (&at[i]) Slot;
+    }
+    ~Slots() { unmap_memory(at, (mask + 1) * sizeof(Slot)); }
+    Slots(const Slots&) = delete;
+    Slots& operator=(const Slots&) = delete;
+    const size_t mask;
+    Slot* const at;
+  };
+  struct Shard {
+    std::atomic<Slots*> slots{nullptr};
+    size_t live = 0, used = 0;  // used: live slots, and those whose node was removed
+  };
+  // What was replaced. It is freed when all readers have seen a later change. Empty where memory
+  // ran out after there was room for it.
+  struct Retired {
+    uint64_t change = 0;
+    Node* node = nullptr;
+    Slots* slots = nullptr;
+  };
+  // Shards, so that growing copies only a part of the table at a time.
+  static constexpr size_t shard_bits = 4;
+  static constexpr size_t slots_min = 256;
+
+  // The mark of a slot whose node was removed.
+  static Node* gone() {
+    alignas(Node) static char nothing[1] = {};
+    return reinterpret_cast<Node*>(nothing);
+  }
+  Shard& shard_of(uint64_t hash) { return shards_[hash >> (64 - shard_bits)]; }
+  const Shard& shard_of(uint64_t hash) const { return shards_[hash >> (64 - shard_bits)]; }
+
+  // Returns 1 if the slot was never used before, else 0.
+  static size_t insert(Slots& slots, Node* node) {
+    for (size_t i = node->hash;; ++i) {
+      Slot& slot = slots.at[i & slots.mask];
+      const Node* const there = slot.node.load(std::memory_order_relaxed);
+      if (there != nullptr && there != gone()) continue;
+      slot.hash.store(node->hash, std::memory_order_relaxed);
+      slot.node.store(node, std::memory_order_release);
+      return there == nullptr ? 1 : 0;
+    }
+  }
+
+  // Copies the shard's slots into some with room for twice its live nodes.
+  void resize(Shard& shard, uint64_t change) {
+    auto larger = std::make_unique<Slots>(std::max(slots_min, std::bit_ceil(4 * (shard.live + 1))));
+    Slots* const old = shard.slots.load(std::memory_order_relaxed);
+    if (old != nullptr) retired_.emplace_back();
+    for (size_t i = 0; old != nullptr && i <= old->mask; ++i) {
+      Node* const node = old->at[i].node.load(std::memory_order_relaxed);
+      if (node != nullptr && node != gone()) insert(*larger, node);
+    }
+    shard.used = shard.live;
+    shard.slots.store(larger.release(), std::memory_order_release);
+    if (old != nullptr) retired_.back() = {change, nullptr, old};
+  }
+
+  Pool<Node> pool_;
+  std::array<Shard, size_t{1} << shard_bits> shards_;
+  std::deque<Retired> retired_;  // by rising `change`
+};
+
+struct Overrides::NodeParts {
+  Override::Terms terms;
+  Rank rank;
+  std::unique_ptr<const Node::Far> far;
+};
+
+// What one call changes: a node, and how many overrides have a space.
+struct Overrides::Change {
+  const Node::Name& name;
+  const Node* old;                                // null: there is none of that name
+  const request::Space *gained = nullptr, *lost;  // of the override that comes, and that goes
+  int more = 0;                                   // overrides than before
+};
+
+Overrides::Overrides() : table_(std::make_unique<Table>()) {
   // Without an interned number: limits without a counter are not stored anywhere.
   static constexpr limit::Limit deny[] = {{limit::Algorithm::deny, 0, {}, 0}};
   too_costly_.limits = deny;
 }
 
-Overrides::~Overrides() {
-  reclaimer_.free_all();
+Overrides::~Overrides() = default;
+
+Overrides::Reader::Reader(const Overrides& overrides) : overrides_(overrides) {
+  const std::lock_guard lock(overrides_.mutex_);
+  quiesce();
+  overrides_.readers_.push_back(this);
+}
+
+Overrides::Reader::~Reader() {
+  const std::lock_guard lock(overrides_.mutex_);
+  std::erase(overrides_.readers_, this);
 }
 
 std::optional<std::string> Overrides::filed_under(std::span<const std::string> actor) {
@@ -564,267 +549,169 @@ std::optional<std::string> Overrides::filed_under(std::span<const std::string> a
 
 size_t Overrides::alike(uint64_t rule, std::string_view filed_under) const {
   const std::lock_guard lock(mutex_);
-  const ListNode* const node =
-      tables_->lists.find(prefix_hash_of(rule, filed_under), rule, filed_under);
-  return node == nullptr ? 0 : node->all.size();
+  const Node* const list =
+      table_->find(Kind::list, rule, prefix_hash_of(rule, filed_under), filed_under);
+  return list == nullptr ? 0 : list->far->patterns.size();
 }
-
-// A change retires a node of a map and one of `rules`, or a table that has grown in place of
-// either; what is taken back after the first retires one more.
-constexpr size_t retired_by_change = 3;
 
 bool Overrides::set(const Override& one) {
   const std::lock_guard lock(mutex_);
-  reclaimer_.make_room(retired_by_change);
-  count_space(one.terms.space, 1);
-  bool is_set = false;
-  try {
-    is_set = put(one);
-  } catch (...) {
-    count_space(one.terms.space, -1);
-    throw;
+  Values actor = values_of(one.actor);
+  const Node::Name name(one.rule, actor);
+  const Node* const old = table_->find(name.kind, one.rule, name.hash, name.text);
+  const Rank rank = rank_of(one, actor);
+  bool replaces = old != nullptr;
+  const request::Space* lost = replaces ? old->terms.space : nullptr;
+  Patterns all;
+  if (name.kind == Kind::list) {
+    if (old != nullptr) all = old->far->patterns;
+    std::string text = key_text(one.actor);
+    replaces = take_out(all, text, lost);
+    if (all.size() >= base::bounds::overrides_alike_max) return false;
+    auto its = std::make_shared<const OnePattern>(
+        OnePattern{std::move(text), std::move(actor), rank, one.terms});
+    const auto place =
+        std::upper_bound(all.begin(), all.end(), its,
+                         [](const auto& a, const auto& b) { return a->rank.goes_before(b->rank); });
+    all.insert(place, std::move(its));
   }
-  if (!is_set) count_space(one.terms.space, -1);
-  reclaimer_.reclaim();
-  return is_set;
+  exchange({name, old, one.terms.space, lost, replaces ? 0 : 1},
+           NodeParts{one.terms, rank, Node::far_of(name, std::move(all))});
+  return true;
 }
 
-bool Overrides::put(const Override& one) {
-  const Values actor = values_of(one.actor);
-  const bool pattern = is_pattern(actor);
-  bool replaces = false;
-  const request::Space* old_space = nullptr;
-  if (filed(actor)) {
-    if (!set_listed(one, replaces, old_space)) return false;
-  } else {
-    auto& map = pattern ? tables_->singles : tables_->exact;
-    const std::string key = pattern ? beginning_of(actor) : key_of(actor);
-    const uint64_t hash = pattern ? prefix_hash_of(one.rule, key) : hash_of(one.rule, key);
-    const Rank rank = rank_of(one, actor);
-    const TermsNode* const old = map.find(hash, one.rule, key);
-    replaces = old != nullptr;
-    if (replaces) old_space = old->terms.space;
-    map.put(hash, one.rule, std::string_view(key), one.terms, static_cast<uint32_t>(rank.literal),
-            one.set);
-    if (pattern && !replaces) {
-      try {
-        count_lengths(one.rule, key.size(), false, 1);
-      } catch (...) {
-        map.remove(hash, one.rule, key);
-        throw;
-      }
-    }
+bool Overrides::remove(uint64_t rule, std::span<const std::string> names) {
+  const std::lock_guard lock(mutex_);
+  const Node::Name name(rule, values_of(names));
+  const Node* const old = table_->find(name.kind, rule, name.hash, name.text);
+  if (old == nullptr) return false;
+  const request::Space* lost = old->terms.space;
+  std::optional<NodeParts> rest;
+  if (name.kind == Kind::list) {
+    Patterns all = old->far->patterns;
+    if (!take_out(all, key_text(names), lost)) return false;
+    if (!all.empty()) rest = NodeParts{{}, {}, Node::far_of(name, std::move(all))};
   }
-  count_space(old_space, -1);
-  if (!replaces) count(one.rule, pattern ? pattern_flag : exact_flag, 1);
-  changes_.fetch_add(1, std::memory_order_acq_rel);
+  exchange({name, old, nullptr, lost, -1}, std::move(rest));
   return true;
+}
+
+// Puts a node of these parts, or none, in the place of the old one. Throws std::bad_alloc: nothing
+// has changed.
+void Overrides::exchange(const Change& change, std::optional<NodeParts> next) {
+  const size_t place = change.name.rule % flags_.size();
+  std::array<uint32_t, 64>& counts = counts_[place];
+  if (change.gained != nullptr) spaces_version_ += spaces_.try_emplace(change.gained).second;
+  table_->make_room(change.name.hash, change.old != nullptr, changes());
+  Node* const node =
+      next ? table_->make(change.name, next->terms, next->rank, std::move(next->far)) : nullptr;
+  // From here on nothing fails.
+  table_->exchange(change.old, node, changes());
+  uint32_t& count = counts[change.name.bit()];
+  count += (node != nullptr ? 1u : 0u) - (change.old != nullptr ? 1u : 0u);
+  const uint64_t bit = uint64_t{1} << change.name.bit(), flags = flags_[place];
+  flags_[place].store(count > 0 ? flags | bit : flags & ~bit, std::memory_order_release);
+  if (flags_[place] == 0) counts_.erase(place);
+  size_.fetch_add(static_cast<size_t>(change.more), std::memory_order_relaxed);
+  if (change.gained != nullptr) ++spaces_.at(change.gained);
+  if (change.lost != nullptr && --spaces_.at(change.lost) == 0)
+    spaces_version_ += spaces_.erase(change.lost);
+  changes_.fetch_add(1, std::memory_order_acq_rel);
+  free_retired();
+}
+
+void Overrides::free_retired() {
+  uint64_t seen = UINT64_MAX;
+  for (const Reader* reader : readers_)
+    seen = std::min(seen, reader->seen_.load(std::memory_order_acquire));
+  table_->free_retired(seen);
 }
 
 void Overrides::reclaim() {
   const std::lock_guard lock(mutex_);
-  reclaimer_.reclaim();
+  free_retired();
 }
 
 size_t Overrides::retired() const {
   const std::lock_guard lock(mutex_);
-  return reclaimer_.retired();
+  return table_->retired();
 }
 
 std::vector<const request::Space*> Overrides::spaces(uint64_t& version) const {
   const std::lock_guard lock(mutex_);
   version = spaces_version_;
   std::vector<const request::Space*> all;
-  for (const auto& [space, overrides] : spaces_) all.push_back(space);
+  for (const auto& [space, overrides] : spaces_)
+    if (overrides > 0) all.push_back(space);
   return all;
 }
 
-void Overrides::count_space(const request::Space* space, int change) {
-  if (space == nullptr) return;
-  size_t& overrides = spaces_[space];
-  const bool is_first = overrides == 0;
-  overrides += static_cast<size_t>(change);
-  if (overrides == 0) spaces_.erase(space);
-  if (is_first || change < 0) ++spaces_version_;
-}
-
-bool Overrides::set_listed(const Override& one, bool& replaces, const request::Space*& old_space) {
-  Values actor = values_of(one.actor);
-  const std::string text = key_text(one.actor), begin = *filed(actor);
-  const uint64_t hash = prefix_hash_of(one.rule, begin);
-  const ListNode* const old = tables_->lists.find(hash, one.rule, begin);
-  std::vector<std::shared_ptr<const OnePattern>> all;
-  if (old != nullptr) all = old->all;
-  replaces = take_out(all, text, old_space);
-  if (all.size() >= base::bounds::overrides_alike_max) return false;
-  auto its = std::make_shared<OnePattern>();
-  its->text = text;
-  its->rank = rank_of(one, actor);
-  its->values = std::move(actor);
-  its->terms = one.terms;
-  const auto place =
-      std::upper_bound(all.begin(), all.end(), its,
-                       [](const auto& a, const auto& b) { return a->rank.goes_before(b->rank); });
-  all.insert(place, std::move(its));
-  const bool is_first = old == nullptr;
-  tables_->lists.put(hash, one.rule, begin, std::move(all));
-  if (is_first) {
-    try {
-      count_lengths(one.rule, begin.size(), true, 1);
-    } catch (...) {
-      tables_->lists.remove(hash, one.rule, begin);
-      throw;
-    }
-  }
-  return true;
-}
-
-bool Overrides::remove(uint64_t rule, std::span<const std::string> names) {
-  const std::lock_guard lock(mutex_);
-  reclaimer_.make_room(retired_by_change);
-  const Values actor = values_of(names);
-  const bool pattern = is_pattern(actor);
-  const request::Space* space = nullptr;
-  if (const auto begin = filed(actor)) {
-    if (!remove_listed(rule, key_text(names), *begin, space)) return false;
-  } else {
-    auto& map = pattern ? tables_->singles : tables_->exact;
-    const std::string key = pattern ? beginning_of(actor) : key_of(actor);
-    const uint64_t hash = pattern ? prefix_hash_of(rule, key) : hash_of(rule, key);
-    const TermsNode* const old = map.find(hash, rule, key);
-    if (old == nullptr) return false;
-    space = old->terms.space;
-    if (pattern) count_lengths(rule, key.size(), false, -1);
-    map.remove(hash, rule, key);
-  }
-  count_space(space, -1);
-  count(rule, pattern ? pattern_flag : exact_flag, -1);
-  changes_.fetch_add(1, std::memory_order_acq_rel);
-  reclaimer_.reclaim();
-  return true;
-}
-
-bool Overrides::remove_listed(uint64_t rule, const std::string& text, const std::string& begin,
-                              const request::Space*& old_space) {
-  const uint64_t hash = prefix_hash_of(rule, begin);
-  const ListNode* const old = tables_->lists.find(hash, rule, begin);
-  if (old == nullptr) return false;
-  auto all = old->all;
-  if (!take_out(all, text, old_space)) return false;
-  if (!all.empty()) {
-    tables_->lists.put(hash, rule, begin, std::move(all));
-    return true;
-  }
-  count_lengths(rule, begin.size(), true, -1);
-  tables_->lists.remove(hash, rule, begin);
-  return true;
-}
-
-void Overrides::count_lengths(uint64_t rule, size_t length, bool listed, int change) {
-  auto& counts = tables_->counts[rule];
-  uint32_t& its = (listed ? counts.listed : counts.single)[length_index(length)];
-  its += static_cast<uint32_t>(change);
-  if (its > 1 || (its == 1 && change < 0)) return;  // the count was not 0 and is not 0 now
-  uint32_t single = 0, in_lists = 0;
-  for (size_t i = 0; i < lengths.size(); ++i) {
-    single |= counts.single[i] > 0 ? uint32_t{1} << i : 0;
-    in_lists |= counts.listed[i] > 0 ? uint32_t{1} << i : 0;
-  }
-  if ((single | in_lists) != 0) {
-    try {
-      tables_->rules.put(hash_of(rule, {}), rule, std::string(), single, in_lists);
-    } catch (...) {
-      its -= static_cast<uint32_t>(change);
-      throw;
-    }
-    return;
-  }
-  tables_->rules.remove(hash_of(rule, {}), rule, {});
-  tables_->counts.erase(rule);
-}
-
-void Overrides::count(uint64_t rule, uint8_t flag, int change) {
-  size_.fetch_add(static_cast<size_t>(change), std::memory_order_relaxed);
-  const size_t place = rule % flags_.size();
-  auto& counts = tables_->flag_counts[place];
-  counts[flag == exact_flag ? 0 : 1] += static_cast<uint32_t>(change);
-  flags_[place].store(
-      static_cast<uint8_t>((counts[0] > 0 ? exact_flag : 0) | (counts[1] > 0 ? pattern_flag : 0)),
-      std::memory_order_release);
-}
-
-void Overrides::prefetch(uint64_t rule, std::string_view key, bool nodes) const {
-  const uint8_t flags = flags_[rule % flags_.size()].load(std::memory_order_relaxed);
-  const auto one = [nodes](const auto& map, uint64_t hash) {
-    nodes ? map.prefetch_node(hash) : map.prefetch_slot(hash);
-  };
-  if ((flags & exact_flag) != 0) one(tables_->exact, hash_of(rule, key));
-  if ((flags & pattern_flag) == 0) return;
-  const RuleNode* const of_rule = tables_->rules.find(hash_of(rule, {}), rule, {});
-  if (of_rule == nullptr) return;
+// Calls `look(kind, hash, text)` for each text that a pattern for the key may be filed under,
+// until it returns true.
+template <class Look>
+void Overrides::each_filed(uint64_t flags, uint64_t rule, std::string_view key, Look&& look) {
   PrefixHash hash(rule);
   size_t hashed = 0;
-  for (uint32_t mask = of_rule->single | of_rule->listed; mask != 0; mask &= mask - 1) {
-    const uint32_t bit = mask & -mask;
-    const size_t length = lengths[static_cast<size_t>(std::countr_zero(mask))];
-    if (length > key.size()) break;
-    hash.add(key.substr(hashed, length - hashed));
-    hashed = length;
-    const uint64_t value = hash.value();
-    if ((of_rule->single & bit) != 0) one(tables_->singles, value);
-    if ((of_rule->listed & bit) != 0) one(tables_->lists, value);
-  }
-}
-
-bool Overrides::look_up(uint8_t flags, uint64_t rule, std::string_view key, limit::Time now,
-                        Override::Terms& terms, MatchSteps& steps) const {
-  if ((flags & exact_flag) != 0) {
-    const TermsNode* const node = tables_->exact.find(hash_of(rule, key), rule, key);
-    if (node != nullptr && now < node->terms.until) {
-      terms = node->terms;
-      return true;
-    }
-  }
-  if ((flags & pattern_flag) == 0) return false;
-  const RuleNode* const of_rule = tables_->rules.find(hash_of(rule, {}), rule, {});
-  if (of_rule == nullptr) return false;
-  const Override::Terms* best = nullptr;
-  Rank rank;
-  const auto better = [&](const Rank& other) { return best == nullptr || other.goes_before(rank); };
-  PrefixHash hash(rule);
-  size_t hashed = 0;
-  for (uint32_t mask = of_rule->single | of_rule->listed; mask != 0; mask &= mask - 1) {
-    const uint32_t bit = mask & -mask;
-    const size_t length = lengths[static_cast<size_t>(std::countr_zero(mask))];
-    if (length > key.size()) break;
+  constexpr uint64_t each = (uint64_t{1} << lengths.size()) - 1;
+  for (uint64_t left = (flags | flags >> lengths.size()) & each; left != 0; left &= left - 1) {
+    const auto i = static_cast<size_t>(std::countr_zero(left));
+    const size_t length = lengths[i];
+    if (length > key.size()) return;
     hash.add(key.substr(hashed, length - hashed));
     hashed = length;
     const uint64_t value = hash.value();
     const std::string_view begin = key.substr(0, length);
-    if ((of_rule->single & bit) != 0) {
-      const TermsNode* const node = tables_->singles.find(value, rule, begin);
-      if (node != nullptr && now < node->terms.until && better(node->rank())) {
-        best = &node->terms;
-        rank = node->rank();
-      }
-    }
-    if ((of_rule->listed & bit) == 0) continue;
-    const ListNode* const list = tables_->lists.find(value, rule, begin);
-    if (list == nullptr) continue;
-    for (const auto& one : list->all) {
-      if (!better(one->rank)) break;
-      if (now >= one->terms.until || !one->fits(key, steps)) {
-        if (!steps.over()) [[likely]]
-          continue;
-        too_costly_count_.fetch_add(1, std::memory_order_relaxed);
-        terms = too_costly_;
-        return true;
-      }
-      best = &one->terms;
-      rank = one->rank;
-      break;
-    }
+    if ((flags >> i & 1) != 0 && look(Kind::prefix, value, begin)) return;
+    if ((flags >> (i + lengths.size()) & 1) != 0 && look(Kind::list, value, begin)) return;
   }
+}
+
+void Overrides::prefetch(uint64_t rule, std::string_view key, bool nodes) const {
+  const uint64_t flags = flags_[rule % flags_.size()].load(std::memory_order_relaxed);
+  if ((flags & exact_flag) != 0) table_->prefetch(hash_of(rule, key), nodes);
+  each_filed(flags, rule, key, [&](Kind, uint64_t hash, std::string_view) {
+    table_->prefetch(hash, nodes);
+    return false;
+  });
+}
+
+bool Overrides::find_exact(uint64_t rule, std::string_view key, limit::Time now,
+                           Override::Terms& terms) const {
+  const Node* const node = table_->find(Kind::exact, rule, hash_of(rule, key), key);
+  if (node == nullptr || now >= node->terms.until) return false;
+  terms = node->terms;
+  return true;
+}
+
+bool Overrides::find_pattern(uint64_t flags, uint64_t rule, std::string_view key, limit::Time now,
+                             Override::Terms& terms, MatchSteps& steps) const {
+  const Override::Terms* best = nullptr;
+  Rank rank;
+  const auto better = [&](const Rank& other) { return best == nullptr || other.goes_before(rank); };
+  each_filed(flags, rule, key, [&](Kind kind, uint64_t hash, std::string_view text) {
+    const Node* const node = table_->find(kind, rule, hash, text);
+    if (node == nullptr) return false;
+    if (kind == Kind::prefix) {
+      if (now >= node->terms.until || !better(node->rank())) return false;
+      best = &node->terms;
+      rank = node->rank();
+      return false;
+    }
+    for (const auto& one : node->far->patterns) {
+      if (!better(one->rank)) return false;
+      if (now < one->terms.until && one->fits(key, steps)) {
+        best = &one->terms;
+        rank = one->rank;
+        return false;
+      }
+      if (!steps.over()) [[likely]]
+        continue;
+      too_costly_count_.fetch_add(1, std::memory_order_relaxed);
+      best = &too_costly_;
+      return true;
+    }
+    return false;
+  });
   if (best == nullptr) return false;
   terms = *best;
   return true;

@@ -32,6 +32,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -42,10 +43,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/epoch_reclaimer.h"
 #include "limit/limit.h"
 #include "policy/match_steps.h"
-#include "policy/override_merge.h"
 #include "request/charge.h"
 
 namespace sluice::policy {
@@ -54,6 +53,11 @@ namespace sluice::policy {
 std::string key_text(std::span<const std::string> values);
 // The values of such a text; empty: it does not have `count` values.
 std::optional<std::vector<std::string>> key_values(std::string_view key, size_t count);
+
+// Bit i is set: limit i of a list is the override's own; the other limits are the rule's. 0: all
+// limits are the override's own, and it replaces all limits of its rule.
+using OwnLimits = uint8_t;
+static_assert(limit::slots_max <= 8);
 
 struct Override {
   // What a decision needs. The space and limits are known while the override is in the table; after
@@ -93,25 +97,36 @@ class Overrides {
   // list. Takes a lock, so not for a reader that must not wait.
   std::vector<const request::Space*> spaces(uint64_t& version) const;
 
-  // Frees replaced nodes that no reader can still use; changes do so as well. Takes a lock, so not
-  // for a reader that must not wait.
+  // Frees what was replaced and no reader can still use; changes do so as well. Takes a lock, so
+  // not for a reader that must not wait.
   void reclaim();
-  // The number of replaced nodes that are not freed yet. Takes a lock.
+  // How much was replaced and is not freed yet. Takes a lock.
   size_t retired() const;
 
   size_t size() const { return size_.load(std::memory_order_relaxed); }
-  // The number of changes; counted before the change has its full effect. Any thread.
+  // The number of changes, each counted when it has its effect. Any thread.
   uint64_t changes() const { return changes_.load(std::memory_order_acquire); }
 
-  // A thread that looks up must register, and regularly declare that it uses no node
-  // (EpochReclaimer::Reader).
+  // A thread that looks up, as long as this lives; made on any thread. It never waits, and no
+  // thread waits for it.
   class Reader {
    public:
-    explicit Reader(const Overrides& overrides) : reader_(overrides.reclaimer_) {}
-    void quiesce() { reader_.quiesce(); }
+    explicit Reader(const Overrides& overrides);
+    ~Reader();
+    Reader(const Reader&) = delete;
+    Reader& operator=(const Reader&) = delete;
+    // It holds nothing that it found until now. To be called regularly: what is replaced in
+    // between is not freed.
+    void quiesce() {
+      const uint64_t change = overrides_.changes();
+      if (change != seen_.load(std::memory_order_relaxed))
+        seen_.store(change, std::memory_order_release);
+    }
 
    private:
-    base::EpochReclaimer::Reader reader_;
+    friend class Overrides;
+    const Overrides& overrides_;
+    std::atomic<uint64_t> seen_{0};
   };
   // A thread that is not registered may look up while it holds this lock, which delays changes.
   std::unique_lock<std::mutex> hold() const { return std::unique_lock(mutex_); }
@@ -127,8 +142,10 @@ class Overrides {
   // no override's id.
   bool find(uint64_t rule, std::string_view key, limit::Time now, Override::Terms& terms,
             MatchSteps& steps) const {
-    const uint8_t flags = flags_[rule % flags_.size()].load(std::memory_order_relaxed);
-    return flags != 0 && look_up(flags, rule, key, now, terms, steps);
+    const uint64_t flags = flags_[rule % flags_.size()].load(std::memory_order_relaxed);
+    if (flags == 0) return false;
+    if ((flags & exact_flag) != 0 && find_exact(rule, key, now, terms)) return true;
+    return (flags & ~exact_flag) != 0 && find_pattern(flags, rule, key, now, terms, steps);
   }
   bool find(uint64_t rule, std::string_view key, limit::Time now, Override::Terms& terms) const {
     MatchSteps steps;
@@ -139,34 +156,45 @@ class Overrides {
   uint64_t too_costly() const { return too_costly_count_.load(std::memory_order_relaxed); }
 
  private:
-  struct Tables;
+  enum class Kind : uint8_t {
+    exact,   // the override of the actor with this key
+    prefix,  // that of all keys that begin with the text
+    list,    // other patterns, all of whose keys begin with it
+  };
+  struct Node;
+  class Table;
+  struct NodeParts;
+  struct Change;
   static constexpr size_t prefetched_from = 4096;
-  static constexpr uint8_t exact_flag = 1, pattern_flag = 2;
+  static constexpr uint64_t exact_flag = uint64_t{1} << 63;
 
-  bool look_up(uint8_t flags, uint64_t rule, std::string_view key, limit::Time now,
-               Override::Terms& terms, MatchSteps& steps) const;
+  bool find_exact(uint64_t rule, std::string_view key, limit::Time now,
+                  Override::Terms& terms) const;
+  bool find_pattern(uint64_t flags, uint64_t rule, std::string_view key, limit::Time now,
+                    Override::Terms& terms, MatchSteps& steps) const;
   void prefetch(uint64_t rule, std::string_view key, bool nodes) const;
-  // `old`: the space of the terms that were replaced.
-  bool put(const Override& one);
-  bool set_listed(const Override& one, bool& replaces, const request::Space*& old);
-  bool remove_listed(uint64_t rule, const std::string& text, const std::string& begin,
-                     const request::Space*& old);
-  void count_space(const request::Space* space, int change);
-  void count_lengths(uint64_t rule, size_t length, bool listed, int change);
-  void count(uint64_t rule, uint8_t flag, int change);
+  template <class Look>
+  static void each_filed(uint64_t flags, uint64_t rule, std::string_view key, Look&& look);
+  void exchange(const Change& change, std::optional<NodeParts> next);
+  void free_retired();
 
-  mutable base::EpochReclaimer reclaimer_;
-  mutable std::mutex mutex_;  // held by changes
-  std::unique_ptr<Tables> tables_;
-  std::unordered_map<const request::Space*, size_t>
-      spaces_;                   // with the number of overrides of each; guarded by mutex_
-  uint64_t spaces_version_ = 0;  // guarded by mutex_
+  // The kinds of overrides that rules have, by Rule::id modulo the size; rules may share a place.
+  // Bit i: there is one of a beginning of that length; behind these: a list of that length;
+  // exact_flag: an exact one.
+  std::array<std::atomic<uint64_t>, 4096> flags_{};
   std::atomic<size_t> size_{0};
   std::atomic<uint64_t> changes_{0};
   Override::Terms too_costly_;
   mutable std::atomic<uint64_t> too_costly_count_{0};
-  // The kinds of overrides that rules have, by Rule::id modulo the size; rules may share a place.
-  std::array<std::atomic<uint8_t>, 4096> flags_{};
+
+  mutable std::mutex mutex_;  // held by changes; of all below
+  mutable std::vector<const Reader*> readers_;
+  const std::unique_ptr<Table> table_;
+  // How many nodes set each bit of flags_, by its place.
+  std::unordered_map<size_t, std::array<uint32_t, 64>> counts_;
+  // With the number of overrides of each.
+  std::unordered_map<const request::Space*, size_t> spaces_;
+  uint64_t spaces_version_ = 0;
 };
 
 }  // namespace sluice::policy

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <map>
+#include <memory>
 #include <set>
 #include <thread>
 #include <tuple>
@@ -248,6 +249,40 @@ TEST(Overrides, FreesRemovedOverridesWithoutAFurtherChange) {
   reader.quiesce();
   o.reclaim();
   EXPECT_EQ(o.retired(), 0u);
+}
+
+TEST(Overrides, FreesReplacedOverridesAtOnceWithoutReaders) {
+  Overrides o;
+  for (uint64_t id = 1; id <= 2000; ++id) {
+    EXPECT_TRUE(o.set(make(1, {"a" + std::to_string(id % 1000)}, id)));
+    EXPECT_EQ(o.retired(), 0u);
+  }
+}
+
+TEST(Overrides, FreesWhatIsReplacedWhenEveryReaderWasQuiescent) {
+  Overrides o;
+  const auto replace = [&](uint64_t id) { EXPECT_TRUE(o.set(make(1, {"a"}, id))); };
+  const auto retired = [&] {
+    o.reclaim();
+    return o.retired();
+  };
+  replace(1);
+  auto a = std::make_unique<Overrides::Reader>(o);
+  replace(2);
+  auto b = std::make_unique<Overrides::Reader>(o);
+  EXPECT_EQ(retired(), 1u);
+  a->quiesce();
+  EXPECT_EQ(retired(), 0u);  // the later reader cannot hold it
+  replace(3);
+  EXPECT_EQ(retired(), 1u);
+  a->quiesce();
+  EXPECT_EQ(retired(), 1u);
+  b->quiesce();
+  replace(4);
+  EXPECT_EQ(retired(), 1u);  // that of the change before is freed
+  a->quiesce();
+  b.reset();  // a reader that has left delays nothing
+  EXPECT_EQ(retired(), 0u);
 }
 
 // The steps of a lookup are bounded; a key that needs more is denied, so that it cannot evade an

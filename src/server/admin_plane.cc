@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "admin/changes_api.h"
 #include "admin/overrides_api.h"
 #include "base/bounds.h"
 #include "base/check.h"

@@ -19,6 +19,7 @@
 #include "tests/support/limitd_client.h"
 #include "tests/support/paths.h"
 #include "tests/support/patience.h"
+#include "tests/support/process.h"
 
 namespace sluice::tests::overrides_test {
 namespace {
@@ -82,6 +83,8 @@ struct Served {
         "- { match: { user: '*' }, actor: user, limit: { quota: 3, window: 1h } }\n"
         "- { name: soft, match: { soft: '*' }, actor: soft, limit: { quota: 4, window: 1h, "
         "algorithm: fixed_window } }\n"
+        "- { name: staff, match: { staff: 's-*' }, actor: staff, limit: { quota: 4, window: 1h } "
+        "}\n"
         "- { name: two, match: { two: '*' }, actor: two, limits: [{ quota: 3, window: 1h, "
         "algorithm: fixed_window }, { quota: 20, window: 1d, algorithm: fixed_window }] }\n");
     start();
@@ -295,6 +298,23 @@ TEST(Overrides, ReportErrorsWithTheirPlace) {
     refused({{"rule", "get"}, {"actor", "x"}, {"limit", limit}}, 422, "limit");
   EXPECT_EQ(http(s.admin, "POST", path, "{").status, 400);
   EXPECT_EQ(s.get().json.at("total"), 0);
+}
+
+TEST(Overrides, AreRefusedWhereTheRulesMatchKeepsThemOut) {
+  const Served s;
+  const auto set = [&](const std::string& actor) {
+    return run({.arguments = {"override", "set", "--admin", "127.0.0.1:" + std::to_string(s.admin),
+                              "--rule", "staff", "--actor", actor, "--deny"}});
+  };
+  const Finished refused = set("bob");
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_NE(refused.err.find("`bob` never fits `s-*`, which the rule's match wants of `staff`, so "
+                             "it would never hold; write a value that fits, or name another rule"),
+            std::string::npos)
+      << refused.err;
+  EXPECT_EQ(set("b*").status, 1);
+  EXPECT_EQ(s.get().json.at("total"), 0);
+  EXPECT_EQ(set("s-*").status, 0);
 }
 
 TEST(Overrides, AThousandAreSetAllOrNothing) {

@@ -1,11 +1,11 @@
-// Overrides that replace some limits of a rule (policy/override_merge.h).
-#include "policy/override_merge.h"
-
+// Overrides that replace some limits of a rule (live/override_text.h).
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-namespace sluice::policy {
+#include "live/override_text.h"
+
+namespace sluice::live::override_merge_test {
 namespace {
 
 using limit::Algorithm;
@@ -115,4 +115,4 @@ TEST(OverrideMerge, EverySmallCase) {
 }
 
 }  // namespace
-}  // namespace sluice::policy
+}  // namespace sluice::live::override_merge_test
