@@ -78,7 +78,9 @@ std::optional<Time> parse_rfc3339(std::string_view text) {
 }
 
 std::string format_rfc3339(Time at) {
-  const int64_t seconds = at.us / 1'000'000, days = seconds / 86'400, of_day = seconds % 86'400;
+  const auto floor_div = [](int64_t a, int64_t b) { return a / b - (a % b < 0 ? 1 : 0); };
+  const int64_t seconds = floor_div(at.us, 1'000'000), days = floor_div(seconds, 86'400);
+  const int64_t of_day = seconds - days * 86'400;
   const std::chrono::year_month_day date{sys_days(std::chrono::days(days))};
   char text[64];
   const int size =
@@ -86,7 +88,7 @@ std::string format_rfc3339(Time at) {
                     unsigned{date.month()}, unsigned{date.day()}, static_cast<int>(of_day / 3600),
                     static_cast<int>(of_day / 60 % 60), static_cast<int>(of_day % 60));
   std::string all(text, static_cast<size_t>(size));
-  if (int64_t us = at.us % 1'000'000; us > 0) {
+  if (const int64_t us = at.us - seconds * 1'000'000; us > 0) {
     const int digits = std::snprintf(text, sizeof text, ".%06d", static_cast<int>(us));
     all.append(text, static_cast<size_t>(digits));
     while (all.ends_with('0')) all.pop_back();

@@ -13,7 +13,7 @@ namespace sluice::base {
 // `Z` or an offset as +01:00. Years 1970 to 9999; no leap second. Nothing: it is none.
 std::optional<Time> parse_rfc3339(std::string_view text);
 
-// In UTC, exact, for moments of the years above.
+// In UTC, exact, for moments of the years 0 to 9999.
 std::string format_rfc3339(Time at);
 
 }  // namespace sluice::base
