@@ -2,7 +2,8 @@
 // batches of requests that each charge one counter with the limits that are named, which allow
 // them.
 //
-//   decisions BATCHES [charge] ALGORITHM...    `charge`: in place of takes
+//   decisions BATCHES [charge] ALGORITHM...    `charge`: in place of takes; an ALGORITHM may be
+//                                              `calendar`
 #include <algorithm>
 #include <cstdlib>
 #include <iostream>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "base/hash.h"
+#include "limit/calendar.h"
 #include "request/space.h"
 #include "store/embedded_store.h"
 
@@ -70,6 +72,15 @@ int main(int argc, char** argv) {
     const std::string_view name = argv[i];
     if (name == "charge") {
       verb = request::Verb::charge;
+      continue;
+    }
+    if (name == "calendar") {  // an aligned window of months
+      limit::Calendar::Terms terms{.unit = limit::Calendar::Unit::month};
+      terms.minutes = static_cast<int>(limits.size());
+      limits.push_back({.algorithm = Algorithm::aligned_window,
+                        .quota = tools::quota,
+                        .window = limit::Calendar::nominal(terms.unit),
+                        .calendar = limit::Calendar::intern(terms).calendar});
       continue;
     }
     const auto found =

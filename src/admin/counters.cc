@@ -126,6 +126,7 @@ CounterQuery::CounterQuery(std::shared_ptr<const live::LivePolicy> policy,
       used_(used) {}
 
 bool CounterQuery::next(policy::Plan& plan, const engine::QueryContext& asking) {
+  now_ = asking.now;
   switch (stage_) {
     case Stage::begin:
       // What a fresh counter has is said by its limits: first these.
@@ -209,7 +210,7 @@ void CounterQuery::read_looks(const policy::Plan& plan) {
       const Decision& d = decisions[j];
       const bool allowed = has_counter(limits[j].algorithm) ? d.remaining >= 1 : d.allowed;
       one.limits.push_back({limits[j], allowed, d.remaining,
-                            allowed ? base::Duration{} : base::never, d.reset_after});
+                            allowed ? base::Duration{} : base::never, d.reset_after, false, now_});
     }
   }
 }

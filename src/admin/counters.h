@@ -18,6 +18,7 @@
 #include "engine/admin_query.h"
 #include "live/live_policy.h"
 #include "live/override_registry.h"
+#include "live/window_json.h"
 #include "policy/overrides.h"
 #include "policy/rule_set.h"
 #include "request/space.h"
@@ -72,6 +73,7 @@ struct CounterLimit {
   int64_t remaining = 0;
   base::Duration retry_after{}, reset_after{};
   bool of_rule = false;  // where an override replaces only other limits of the rule
+  base::Time at{};       // when it was asked
 };
 
 struct CounterState {
@@ -133,6 +135,7 @@ class CounterQuery final : public engine::AdminQuery {
   Stage stage_ = Stage::begin;
   bool too_much_ = false, denied_ = false, changed_ = false;
   int64_t most_ = 0;
+  base::Time now_{};
   std::vector<size_t> probed_;                        // of counters_
   std::vector<std::vector<limit::Limit>> in_probes_;  // of those that keep their limits
 };
@@ -162,6 +165,8 @@ inline Json seconds_of(base::Duration time) {
 
 inline Json to_json(const CounterLimit& one) {
   Json json = live::to_json(one.limit);
+  live::put_calendar(json, one.limit);
+  live::put_window(json, one.limit, one.at);
   if (one.of_rule) json["of_rule"] = true;
   json["allowed"] = one.allowed;
   json["remaining"] = one.remaining;

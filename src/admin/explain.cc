@@ -90,7 +90,7 @@ void ExplainQuery::read(const policy::Plan& plan, const store::Store& store) {
       const auto own = own_[steps_.size() - 1];
       const bool of_rule = own != 0 && (own >> i & 1) == 0;
       one.decisions.push_back(
-          {limits[i], d.allowed, d.remaining, d.retry_after, d.reset_after, of_rule});
+          {limits[i], d.allowed, d.remaining, d.retry_after, d.reset_after, of_rule, now_});
     }
   }
   const request::Verdict verdict = engine::verdict_of(plan, part, store);

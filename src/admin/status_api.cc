@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "admin/admin_json.h"
+#include "limit/calendar.h"
 #include "protocol/protocol.h"
 
 namespace sluice::admin {
@@ -164,6 +165,7 @@ wire::HttpResponse status(const Admin& admin, const StatusDeps& deps) {
   const ProtocolTotals totals = deps.server_stats.requests();
   const RequestRates::Rates rates = deps.rates.rates(totals, RequestRates::Clock::now());
   Json json{{"version", admin.version()},
+            {"time_zones", limit::Calendar::zone_data_text()},
             {"at", to_text(std::chrono::system_clock::now())},
             {"up_seconds", admin.uptime().count()},
             {"ready", health.ready},

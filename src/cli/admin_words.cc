@@ -13,9 +13,12 @@ namespace {
 constexpr size_t page_max = 1000, list_count_max = 10'000'000;
 constexpr base::Duration over_max = base::seconds(60);
 
-// "1h" of `"window": "1h"` or `"window_ms": 3600000`.
+// "1h" of `"window": "1h"` or `"window_ms": 3600000`; "month@UTC".
 std::string window_words(const Json& limit) {
-  if (auto text = text_field(limit, "window"); !text.empty()) return text;
+  std::string text = text_field(limit, "calendar");
+  if (text.empty()) text = text_field(limit, "window");
+  if (const auto zone = text_field(limit, "time_zone"); !zone.empty()) text += "@" + zone;
+  if (!text.empty()) return text;
   const auto ms = number_field(limit, "window_ms");
   return ms ? base::format_duration({std::llround(*ms * 1000)}) : "";
 }

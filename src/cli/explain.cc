@@ -6,14 +6,19 @@
 
 #include "base/clock.h"
 #include "base/printable.h"
+#include "base/rfc3339.h"
 #include "base/units.h"
 #include "cli/admin_port.h"
 #include "cli/admin_words.h"
 #include "cli/arguments.h"
 #include "cli/definitions.h"
 #include "cli/inspect.h"
+#include "cli/moment.h"
 #include "config/screen_text.h"
 #include "config/settings.h"
+#include "limit/aligned_window.h"
+#include "limit/limit.h"
+#include "live/window_json.h"
 #include "policy/explanation.h"
 #include "protocol/protocol.h"
 
@@ -21,10 +26,18 @@ namespace sluice::cli {
 
 // The explanation of one request, as a text for people and as JSON. Pure functions.
 
+// When it is asked. `told`: --at says so; then all windows of the clock are told, else those of the
+// calendar alone.
+struct Moment {
+  base::Time time;
+  bool told = false;
+};
+
 // `unmatched`: the answer to a request to which no rule applies, as in policy::Dialect.
 std::string to_text(const policy::Explanation& explanation, std::string_view unmatched,
-                    const Pairs& request, bool coloured);
-nlohmann::ordered_json to_json(const policy::Explanation& explanation, const Pairs& request);
+                    const Pairs& request, Moment at, bool coloured);
+nlohmann::ordered_json to_json(const policy::Explanation& explanation, const Pairs& request,
+                               Moment at);
 
 namespace {
 
@@ -41,7 +54,7 @@ std::string words_for(const limit::Limit& limit) {
   if (limit.algorithm == Algorithm::deny) return "always denied";
   if (limit.algorithm == Algorithm::fixed_bucket)
     return std::to_string(limit.quota) + " at a time, fixed_bucket";
-  std::string text = std::to_string(limit.quota) + " per " + format_duration(limit.window);
+  std::string text = std::to_string(limit.quota) + " per " + limit::window_text(limit);
   if (limit.algorithm == Algorithm::fixed_window) return text;
   text += ", " + std::string(limit::name_of(limit.algorithm));
   if (limit.burst > 0) text += ", burst " + std::to_string(limit.burst);
@@ -68,7 +81,7 @@ std::string words_for(const policy::Mismatch& mismatch) {
   return in_ticks(key) + " is " + in_ticks(*mismatch.value) + ", and the rule wants " + wanted;
 }
 
-void append_applied(std::string& out, const RuleExplanation& e, bool coloured) {
+void append_applied(std::string& out, const RuleExplanation& e, Moment at, bool coloured) {
   if (e.ends)
     out += config::paint("applies and decides", config::green, coloured);
   else if (e.has_say)
@@ -79,6 +92,13 @@ void append_applied(std::string& out, const RuleExplanation& e, bool coloured) {
   for (size_t i = 0; i < e.rule->limits.size(); ++i) {
     out += "\n      limit: " + words_for(e.rule->limits[i]);
     if (limit::has(e.rule->counts, i)) out += ", counts what it refuses";
+    const limit::Limit& limit = e.rule->limits[i];
+    if (limit.algorithm != Algorithm::aligned_window || (limit.calendar == nullptr && !at.told))
+      continue;
+    const auto window = limit::aligned_window::window_of(limit, at.time);
+    out += "\n        window: from " + base::format_rfc3339({window.start_us}) + " to " +
+           base::format_rfc3339({window.end_us}) + ", " +
+           base::format_duration({window.end_us - window.start_us});
   }
   out += "\n";
   if (e.counter.empty()) return;
@@ -86,7 +106,7 @@ void append_applied(std::string& out, const RuleExplanation& e, bool coloured) {
   out += "      counter: " + printable(e.counter) + "\n";
 }
 
-void append(std::string& out, const RuleExplanation& e, bool coloured) {
+void append(std::string& out, const RuleExplanation& e, Moment at, bool coloured) {
   const policy::Rule& rule = *e.rule;
   out += rule.file + ":" + std::to_string(rule.line) + ": " +
          config::paint("[" + printable(rule.pattern) + "]", 0, coloured);
@@ -103,11 +123,11 @@ void append(std::string& out, const RuleExplanation& e, bool coloured) {
   } else if (e.mismatch) {
     out += "does not apply: " + words_for(*e.mismatch) + "\n";
   } else {
-    append_applied(out, e, coloured);
+    append_applied(out, e, at, coloured);
   }
 }
 
-nlohmann::ordered_json json_of(const RuleExplanation& e) {
+nlohmann::ordered_json json_of(const RuleExplanation& e, Moment at) {
   const policy::Rule& rule = *e.rule;
   nlohmann::ordered_json json{
       {"file", rule.file}, {"line", rule.line}, {"pattern", rule.pattern}, {"name", rule.name}};
@@ -130,6 +150,8 @@ nlohmann::ordered_json json_of(const RuleExplanation& e) {
                                 {"quota", limit.quota},
                                 {"window_us", limit.window.us},
                                 {"burst", limit.burst}});
+      live::put_calendar(json["limits"].back(), limit);
+      live::put_window(json["limits"].back(), limit, at.time, at.told);
       if (limit::has(rule.counts, i)) json["limits"].back()["over"] = "count";
     }
     json["actor"] = nlohmann::ordered_json::array();
@@ -153,11 +175,11 @@ bool decided(const policy::Explanation& explanation) {
 }  // namespace
 
 std::string to_text(const policy::Explanation& explanation, std::string_view unmatched,
-                    const Pairs& request, bool coloured) {
+                    const Pairs& request, Moment at, bool coloured) {
   std::string out = "request:";
   for (const auto& [key, value] : request) out += " " + printable(key) + "=" + printable(value);
   out += "\n\n";
-  for (const RuleExplanation& e : explanation.reached) append(out, e, coloured);
+  for (const RuleExplanation& e : explanation.reached) append(out, e, at, coloured);
   if (!decided(explanation) &&
       (explanation.reached.empty() || explanation.reached.back().error.empty()))
     out += config::paint("No rule decides it.", config::red, coloured) +
@@ -169,13 +191,14 @@ std::string to_text(const policy::Explanation& explanation, std::string_view unm
   return out;
 }
 
-nlohmann::ordered_json to_json(const policy::Explanation& explanation, const Pairs& request) {
+nlohmann::ordered_json to_json(const policy::Explanation& explanation, const Pairs& request,
+                               Moment at) {
   nlohmann::ordered_json json;
   json["request"] = nlohmann::ordered_json::object();
   for (const auto& [key, value] : request) json["request"][key] = value;
   json["rules"] = nlohmann::ordered_json::array();
   json["decided"] = decided(explanation);
-  for (const RuleExplanation& e : explanation.reached) json["rules"].push_back(json_of(e));
+  for (const RuleExplanation& e : explanation.reached) json["rules"].push_back(json_of(e, at));
   json["unreached"] = explanation.unreached;
   if (!explanation.note.empty()) json["note"] = explanation.note;
   return json;
@@ -365,6 +388,12 @@ int explain(const Words& words, config::CommandIo& io) {
   arguments.add_option("--protocol", protocol_name, protocol_help(),
                        type_of_values(protocol_names()));
   AdminFlags admin;
+  std::optional<std::string> at_text;
+  arguments.add_option("--at", at_text,
+                       "The time for which windows of the clock and of the calendar are told,\n"
+                       "and rules that end: as 2026-12-01T08:30:00Z; default now. Not of a\n"
+                       "running server",
+                       "TIME");
   bool live = false;
   arguments.add_flag("--live", live,
                      "Ask a running server in place of --policy: its rules, overrides and\n"
@@ -383,6 +412,17 @@ int explain(const Words& words, config::CommandIo& io) {
     return arguments.misused(
         "--protocol must be " + protocol::joined_names(" or ") + ", not `" + *protocol_name + "`",
         io);
+  Moment at{base::Clock().now()};
+  if (at_text) {
+    if (live)
+      return arguments.misused("--at is of --policy: a running server tells its windows of now",
+                               io);
+    const auto moment = parse_moment(*at_text);
+    if (!moment)
+      return arguments.misused(
+          "--at must be a time like 2026-12-01T08:30:00Z, not `" + *at_text + "`", io);
+    at = {*moment, true};
+  }
   if (live) return explain_live(admin, protocol, arguments, io);
   if (!path) return arguments.misused("--policy FILE, --admin ADDRESS or --live is required", io);
   const auto pairs = pairs_of(arguments.positional());
@@ -401,11 +441,11 @@ int explain(const Words& words, config::CommandIo& io) {
       its != nullptr && its->arrange != nullptr)
     its->arrange(descriptor);
   const auto explanation = policy::explain(*rules, protocol::dialect_of(*protocol),
-                                           {.descriptor = descriptor, .now = base::Clock().now()});
-  io.out << (json ? to_text(to_json(explanation, *pairs))
+                                           {.descriptor = descriptor, .now = at.time});
+  io.out << (json ? to_text(to_json(explanation, *pairs, at))
                   : to_text(explanation,
                             unmatched_words(*protocol, protocol_name.has_value(), unmatched),
-                            *pairs, io.out_colour))
+                            *pairs, at, io.out_colour))
          << std::flush;
   return config::exit_ok;
 }

@@ -12,6 +12,7 @@
 #include "config/review_rules.h"
 #include "config/screen_text.h"
 #include "config/settings.h"
+#include "config/time_zones.h"
 
 namespace sluice::cli {
 namespace {
@@ -105,6 +106,7 @@ std::shared_ptr<const policy::RuleSet> inspect(const std::string& path,
       config::check_listeners(config, of_config);
     }
     diagnostics.insert(diagnostics.end(), of_config.begin(), of_config.end());
+    if (!base::has_errors(of_config)) config::read_time_zones(config, diagnostics);
     if (unmatched != nullptr) say_unmatched(config, *unmatched);
     // Other policies are inspected nevertheless, so that one run reports all errors.
     if (config.has_policy()) files = config.policy_files();

@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <iterator>
 
 #include "base/rfc3339.h"
 #include "base/units.h"
@@ -11,6 +13,7 @@
 #include "cli/terminal.h"
 #include "config/screen_text.h"
 #include "config/settings.h"
+#include "limit/calendar.h"
 #include "protocol/protocol.h"
 #include "wire/http_session.h"
 
@@ -55,10 +58,27 @@ std::string footer_of_override() {
 struct OverrideFlags {
   AdminFlags admin;
   std::optional<std::string> dialect, rule, quota, window, algorithm, burst, until, length, comment;
+  // Beside a window of the calendar, in the order of calendar_flags.
+  std::array<std::optional<std::string>, std::size(limit::calendar_keys)> calendar;
   std::vector<std::string> actors, limits;
   bool all_limits = false, deny = false, unlimited = false;
   std::string listed = "100";
 };
+
+// Of limit::calendar_keys, in their order.
+struct CalendarFlag {
+  const char *flag, *help, *type;
+};
+
+constexpr CalendarFlag calendar_flags[] = {
+    {"--time-zone", "Of a window of the calendar: whose clock, as Europe/Berlin; default UTC",
+     "ZONE"},
+    {"--week-starts", "Of --window week: the day, as sunday; default monday", "DAY"},
+    {"--month-day", "Of --window month: the day, 1 to 31; default 1", "N"},
+    {"--year-day", "Of --window year: the day, as 04-06; default 01-01", "MM-DD"},
+    {"--starts-at", "Of a window of the calendar: the time of day, as 06:00; default 00:00",
+     "HH:MM"}};
+static_assert(std::size(calendar_flags) == std::size(limit::calendar_keys));
 
 // The names of dialects that the server accepts.
 std::vector<std::string_view> dialect_names() {
@@ -80,7 +100,13 @@ void add_flags(Arguments& arguments, OverrideFlags& asked) {
                        "is cidr(10.0.0.0/8), a list [alice, bob], a text as it stands exact(a*)",
                        "ACTOR");
   arguments.add_option("--quota", asked.quota, "Units allowed per window", "N");
-  arguments.add_option("--window", asked.window, "Length of time, as 1s, 5m, 1h, 30d", "DURATION");
+  arguments.add_option("--window", asked.window,
+                       "Length of time, as 1s, 5m, 1h, 30d, or hour, day, week, month or year of "
+                       "the\ncalendar",
+                       "DURATION");
+  for (size_t i = 0; i < std::size(calendar_flags); ++i)
+    arguments.add_option(calendar_flags[i].flag, asked.calendar[i], calendar_flags[i].help,
+                         calendar_flags[i].type);
   arguments.add_option("--burst", asked.burst, "The most units at one instant", "N");
   arguments.add_option(
       "--algorithm", asked.algorithm,
@@ -116,7 +142,9 @@ base::Done put_count(const std::optional<std::string>& text, const char* name, J
 
 // Puts the limits into the body; returns the problem with them, or "".
 std::string put_limits(const OverrideFlags& asked, Json& body) {
-  const bool numbers = asked.quota || asked.window || asked.burst || asked.algorithm;
+  const bool numbers =
+      asked.quota || asked.window || asked.burst || asked.algorithm ||
+      std::ranges::any_of(asked.calendar, [](const auto& one) { return one.has_value(); });
   const int ways = (numbers ? 1 : 0) + (asked.limits.empty() ? 0 : 1) + (asked.deny ? 1 : 0) +
                    (asked.unlimited ? 1 : 0);
   if (ways != 1)
@@ -143,6 +171,8 @@ std::string put_limits(const OverrideFlags& asked, Json& body) {
   if (base::Done put = put_count(asked.quota, "quota", limit); !put)
     return std::move(put).problem().text;
   if (asked.window) limit["window"] = *asked.window;
+  for (size_t i = 0; i < asked.calendar.size(); ++i)
+    if (asked.calendar[i]) limit[std::string(limit::calendar_keys[i])] = *asked.calendar[i];
   if (asked.algorithm) limit["algorithm"] = *asked.algorithm;
   if (base::Done put = put_count(asked.burst, "burst", limit); !put)
     return std::move(put).problem().text;

@@ -52,6 +52,16 @@ TEST_F(AdminCommands, OverrideSetSendsItsArguments) {
                    {{"quota", 1}, {"window", "1s"}, {"algorithm", "sliding_log"}, {"burst", 2000}}},
                   {"until", "2030-12-01T00:00:00Z"},
                   {"comment", "ticket 4711"}}));
+  EXPECT_EQ(sent({"--rule", "r", "--actor", "a", "--quota", "5", "--window", "month", "--time-zone",
+                  "Europe/Berlin", "--month-day", "9", "--starts-at", "06:00"})["limit"],
+            Json::parse(R"({"quota":5,"window":"month","time_zone":"Europe/Berlin",
+                            "month_day":"9","starts_at":"06:00"})"));
+  EXPECT_EQ(sent({"--rule", "r", "--actor", "a", "--quota", "5", "--window", "week",
+                  "--week-starts", "sunday"})["limit"],
+            Json::parse(R"({"quota":5,"window":"week","week_starts":"sunday"})"));
+  EXPECT_EQ(sent({"--rule", "r", "--actor", "a", "--quota", "5", "--window", "year", "--year-day",
+                  "04-06"})["limit"],
+            Json::parse(R"({"quota":5,"window":"year","year_day":"04-06"})"));
   EXPECT_EQ(sent({"--rule", "r", "--actor", "a", "--limit", R"({"quota":5,"window":"1s"})",
                   "--limit", R"({"quota":9,"window":"1h"})", "--json"})["limits"],
             Json::parse(R"([{"quota":5,"window":"1s"},{"quota":9,"window":"1h"}])"));

@@ -13,6 +13,7 @@
 #include "cli/commands.h"
 #include "config/built_in.h"
 #include "config/screen_text.h"
+#include "config/time_zones.h"
 #include "protocol/protocol.h"
 
 namespace sluice::cli {
@@ -123,7 +124,7 @@ int run_command(const Words& words, config::CommandIo& io) {
     return config::exit_ok;
   }
   if (word == "--version" || word == "-V") {
-    io.out << "sluice " << config::version << std::endl;
+    io.out << "sluice " << config::version << '\n' << config::time_zones_text() << std::endl;
     return config::exit_ok;
   }
   const auto commands = all_commands();
@@ -191,6 +192,7 @@ int run(const Words& words, config::CommandIo& io) {
 
 int run(int argc, char** argv) {
   keep_standard_files();
+  config::use_built_in_time_zones();
   config::CommandIo io{std::cout,
                        std::cerr,
                        coloured(STDOUT_FILENO),

@@ -18,6 +18,7 @@
 #include "limit/kept_limits.h"
 #include "limit/left_out.h"
 #include "limit/opened.h"
+#include "live/window_json.h"
 #include "protocol/protocol.h"
 #include "protocol/store_tools.h"
 #include "store/log/tools.h"
@@ -106,10 +107,12 @@ void report_torn(const std::vector<std::string>& torn, config::CommandIo& io) {
 }
 
 ordered_json json_of(const limit::Limit& limit) {
-  return {{"algorithm", limit::name_of(limit.algorithm)},
-          {"quota", limit.quota},
-          {"window_us", limit.window.us},
-          {"burst", limit.burst}};
+  ordered_json json{{"algorithm", limit::name_of(limit.algorithm)},
+                    {"quota", limit.quota},
+                    {"window_us", limit.window.us},
+                    {"burst", limit.burst}};
+  live::put_calendar(json, limit);
+  return json;
 }
 
 // The number of seconds, or null if no time is long enough.

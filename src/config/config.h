@@ -123,6 +123,8 @@ struct Config {
   LogConfig log;
   std::string log_file;  // empty: standard error
   Operations operations;
+  // The folder of time zones' data; empty: the first that has any (base::ZoneData::find).
+  Setting<std::string> time_zone_data;
   otlp::Options otlp;
   ConfiguredUsers users;  // for protocols whose clients authenticate; none: no client must
   // The protocols' own settings, by the protocols' numbers; empty for a protocol without settings.

@@ -10,6 +10,7 @@
 #include "config/read_file.h"
 #include "config/review_rules.h"
 #include "config/settings.h"
+#include "config/time_zones.h"
 
 namespace sluice::config {
 namespace {
@@ -43,6 +44,7 @@ bool PolicySource::is_repeatable() const {
 
 live::Loaded PolicySource::first() {
   live::Loaded loaded;
+  if (!read_time_zones(start_, loaded.diagnostics)) return loaded;
   load(start_, std::nullopt, loaded);
   start_.rules.value.document.reset();  // frees a long text that is not needed any more
   return loaded;
@@ -74,6 +76,8 @@ bool PolicySource::are_texts_of(uint64_t hash) const {
 live::Loaded PolicySource::again(uint64_t hash) {
   const ReadScope regular_files;
   live::Loaded loaded;
+  // A reload does not change the folder, but takes what has changed in it.
+  if (!read_time_zones(start_, loaded.diagnostics)) return loaded;
   if (are_texts_of(hash)) {
     loaded.hash = hash;
     loaded.files = files_;

@@ -450,6 +450,13 @@ Table table_of(Config& config) {
            .type = "LENGTH",
            .help = "How long a stop goes on serving while /health/ready says no, so "
                    "that\nload balancers send no more; as 5s, default 0: not at all"}),
+      setting("time_zone_data", config.time_zone_data, Path{},
+              {.flag = "--time-zone-data",
+               .variable = "SLUICE_TIME_ZONE_DATA",
+               .type = "DIR",
+               .help = "Where the data of time zones are, for windows of the calendar; by "
+                       "default\nin $TZDIR, in /usr/share/zoneinfo, or those in the program",
+               .shown = Shown::changed}),
       section("store", config.store, store_table),
       section("log", config.log, log_table),
       section("otlp", config.otlp, otlp_table,

@@ -1,7 +1,8 @@
 // The fixed window aligned to the clock: `quota` units in each window [k * W, (k + 1) * W), k any
-// integer, counted from the Unix epoch; what people mean by "per calendar minute". Pure functions
-// over a State, so they have no owner and any thread may call them; inline, because the store
-// calls them under a stripe's lock.
+// integer, counted from the Unix epoch; what people mean by "per calendar minute". Or in each
+// window of a calendar (limit/calendar.h), of which lengths differ. Pure functions over a State, so
+// they have no owner and any thread may call them; inline, because the store calls them under a
+// stripe's lock.
 //
 // Times are integer microseconds. Q = quota, W = window, U = units taken in the window of `now`.
 //
@@ -31,6 +32,11 @@
 //                counts in the window of `now`: no wait is longer than W. The bound holds while the
 //                clock does not step back. An end past the last representable time is that time,
 //                at which every window is over.
+//   calendar     With the windows of a calendar W is the length of the window of `now`, and the
+//                bound of an interval is Q * n, n the number of windows that it meets; some do
+//                admit that many, as above. A state counts in the window that contains the
+//                microsecond before its end, and ends with that: so it does where the calendar's
+//                zone has other data now. A store may have forgotten it at its own end.
 //   other limit  A state that another limit left behind counts until the end that it names, or to
 //                that of the window of `now` if that is sooner: a smaller quota may find itself in
 //                debt (remaining < 0).
@@ -43,18 +49,10 @@
 #include <cstdint>
 
 #include "base/check.h"
+#include "limit/calendar.h"
 #include "limit/limit.h"
 
 namespace sluice::limit::aligned_window {
-
-inline bool is_open(const State& state, Time now) {
-  return state.units > 0 && now.us < state.fresh_at_us;
-}
-
-// Does the counter equal a fresh one, so that its store may forget it?
-inline bool fresh(const State& state, const Limit&, Time now) {
-  return !is_open(state, now);
-}
 
 // Where the window of `now` ends; after `now`, except at the last representable time.
 inline int64_t window_end_us(int64_t window_us, Time now) {
@@ -63,19 +61,44 @@ inline int64_t window_end_us(int64_t window_us, Time now) {
   return now.us > INT64_MAX - left_us ? INT64_MAX : now.us + left_us;
 }
 
+// The window of an instant, for people: the present one of a calendar stays as it is.
+inline Calendar::Window window_of(const Limit& limit, Time at) {
+  if (limit.calendar != nullptr) return limit.calendar->find(at);
+  const int64_t end_us = window_end_us(limit.window.us, at);
+  const int64_t begun_us =
+      at.us % limit.window.us + (at.us % limit.window.us < 0 ? limit.window.us : 0);
+  return {at.us < INT64_MIN + begun_us ? INT64_MIN : at.us - begun_us, end_us};
+}
+
+// The state as one of the window of `now`: 0 units are a fresh one's.
+struct Present {
+  int64_t end_us, used;
+};
+[[gnu::always_inline]] inline Present present(const State& state, const Limit& limit, Time now) {
+  if (limit.calendar != nullptr) {
+    const Calendar::Window window = limit.calendar->window(now);
+    const bool open = state.units > 0 && state.fresh_at_us > window.start_us;
+    return {window.end_us, open ? state.units : 0};
+  }
+  const bool open = state.units > 0 && now.us < state.fresh_at_us;
+  const int64_t latest_us = window_end_us(limit.window.us, now);
+  return {open ? std::min(state.fresh_at_us, latest_us) : latest_us, open ? state.units : 0};
+}
+
+// Does the counter equal a fresh one, so that its store may forget it?
+inline bool fresh(const State& state, const Limit& limit, Time now) {
+  return present(state, limit, now).used == 0;
+}
+
 // Units that `count` counts to.
 inline constexpr int64_t counted_max = used_max;
 
 // `next` of a refusal is the same window; of a counter from which nothing was taken it is State{}.
 inline Outcome decide(const State& state, const Limit& limit, int64_t cost, Time now) {
   const int64_t quota = limit.quota;
-  const int64_t window_us = limit.window.us;
-  SLUICE_CHECK(cost >= 0 && quota >= 0 && window_us >= 1);
+  SLUICE_CHECK(cost >= 0 && quota >= 0 && limit.window.us >= 1);
 
-  const bool open = is_open(state, now);
-  const int64_t latest_us = window_end_us(window_us, now);
-  const int64_t end_us = open ? std::min(state.fresh_at_us, latest_us) : latest_us;
-  const int64_t used = open ? state.units : 0;
+  const auto [end_us, used] = present(state, limit, now);
   const int64_t left = quota - used;
   const bool allowed = cost <= left;
   const int64_t taken = allowed ? cost : 0;
@@ -97,13 +120,9 @@ inline Outcome decide(const State& state, const Limit& limit, int64_t cost, Time
 inline Outcome count(const State& state, const Limit& limit, int64_t cost, Time now,
                      int64_t most = counted_max) {
   const int64_t quota = limit.quota;
-  const int64_t window_us = limit.window.us;
-  SLUICE_CHECK(cost >= 0 && quota >= 0 && window_us >= 1);
+  SLUICE_CHECK(cost >= 0 && quota >= 0 && limit.window.us >= 1);
 
-  const bool open = is_open(state, now);
-  const int64_t latest_us = window_end_us(window_us, now);
-  const int64_t end_us = open ? std::min(state.fresh_at_us, latest_us) : latest_us;
-  const int64_t used = open ? state.units : 0;
+  const auto [end_us, used] = present(state, limit, now);
   const int64_t units = used + std::min(cost, std::max<int64_t>(most - used, 0));
   // A counter that is full says nothing of what came past it.
   const bool allowed = units <= quota && cost <= most - used;
@@ -123,7 +142,8 @@ inline Outcome count(const State& state, const Limit& limit, int64_t cost, Time 
 inline Outcome put(const State& state, const Limit& limit, int64_t units, Time now) {
   SLUICE_CHECK(units >= 0);
   State less;
-  if (is_open(state, now) && units < state.units) less = {state.fresh_at_us, state.units - units};
+  const auto [end_us, used] = present(state, limit, now);
+  if (units < used) less = {end_us, used - units};
   Outcome out = decide(less, limit, 0, now);
   out.decision.allowed = true;
   out.decision.retry_after = {};

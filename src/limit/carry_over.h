@@ -15,7 +15,8 @@
 //                   as the old one at least.
 //   fixed_window    the open window goes on with its units, to its end or to W from now if that is
 //                   sooner.
-//   aligned_window, sliding_window   as it is if the window is the same, else fresh.
+//   aligned_window, sliding_window   as it is if the window, or the calendar, is the same, else
+//                   fresh.
 //   sliding_log     as it is if the window is the same, else fresh. Where the new quota has fewer
 //                   cells, the oldest runs are one, which ends with the newest of them: until that
 //                   ends nothing can be taken anyway, as each run in front of it has a unit at
@@ -109,7 +110,7 @@ inline void carry_over(std::span<const State> state, const Limit& from, const Li
   std::array<State, limit_cells_max> was{}, is{};
   std::copy(state.begin(), state.end(), was.begin());
   bool keeps = from.algorithm == to.algorithm && has_counter(to.algorithm);
-  if (to.algorithm != Algorithm::fixed_window) keeps &= from.window == to.window;
+  if (to.algorithm != Algorithm::fixed_window) keeps &= same_window(from, to);
   if (is_bucket(from) && is_bucket(to)) {
     const WholeBucket bucket = carry_over_bucket(was.data(), from, to, carry, now);
     std::copy(bucket.begin(), bucket.end(), is.begin());

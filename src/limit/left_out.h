@@ -2,7 +2,7 @@
 // at the moment, because an override or other rules took their place, with their states. They stand
 // behind the cells in force and decide nothing. Pure functions over cells, any thread.
 //
-//   left out     a limit; its kind is (algorithm, window). It is not charged meanwhile: time goes
+//   left out     a limit; its kind is (algorithm, window or calendar). It is not charged meanwhile: time goes
 //                on for it and nothing else, so it continues where it was when a limit of its kind
 //                is in force again. Of fixed_buckets what is put back meanwhile is put back here
 //                too, as no time brings it. One that is as a fresh one is dropped.
@@ -13,7 +13,8 @@
 //   cells        a head and the cells of its state (limit/debt.h); of a sliding_log only those that
 //                hold a run, of a token_bucket the second one only in debt.
 //                The head: one cell, quota in `units`, and in fresh_at_us, counted from INT64_MIN,
-//                the algorithm (3 bits), whether a second cell follows (1 bit), how many cells of
+//                the algorithm (3 bits; 6: an aligned_window of a calendar, whose code stands in
+//                place of the window), whether a second cell follows (1 bit), how many cells of
 //                state follow (6 bits), and the window. The second one: the burst in `units`, where
 //                that is not the quota. So no mark of a head is a moment until which a counter is
 //                kept.
@@ -35,6 +36,7 @@
 
 #include "base/bounds.h"
 #include "base/check.h"
+#include "limit/calendar.h"
 #include "limit/carry_over.h"
 #include "limit/debt.h"
 #include "limit/decide.h"
@@ -55,7 +57,7 @@ struct LeftOut {
 };
 
 inline bool same_kind(const Limit& a, const Limit& b) {
-  return a.algorithm == b.algorithm && a.window == b.window;
+  return a.algorithm == b.algorithm && same_window(a, b);
 }
 
 inline bool is_any_of_kind(std::span<const Limit> limits, const Limit& kind) {
@@ -75,10 +77,11 @@ inline constexpr std::array algorithms = {Algorithm::fixed_window, Algorithm::al
                                           Algorithm::token_bucket, Algorithm::sliding_window,
                                           Algorithm::sliding_log,  Algorithm::fixed_bucket};
 inline constexpr uint64_t algorithm_bits = 7, second_bit = 8;
-inline constexpr uint64_t is_debt = 7;  // in place of an algorithm's index
+// In place of an algorithm's index.
+inline constexpr uint64_t of_calendar = 6, is_debt = 7;
 inline constexpr int index_shift = 3;
 inline constexpr uint64_t index_bits = 7;
-static_assert(slots_max <= index_bits + 1 && algorithms.size() < is_debt);
+static_assert(slots_max <= index_bits + 1 && algorithms.size() == of_calendar);
 inline constexpr int count_shift = 4, window_shift = 10;
 inline constexpr uint64_t count_bits = 63;
 
@@ -103,9 +106,12 @@ inline size_t append(const LeftOut& one, State* out, size_t count) {
   if (cells == 0 || count + head + cells > cells_max) return count;
   const auto* const at = std::find(algorithms.begin(), algorithms.end(), one.limit.algorithm);
   SLUICE_CHECK(at != algorithms.end());
-  const uint64_t packed = static_cast<uint64_t>(at - algorithms.begin()) |
-                          (head == 2 ? second_bit : 0) | uint64_t{cells} << count_shift |
-                          static_cast<uint64_t>(one.limit.window.us) << window_shift;
+  const Calendar* const calendar = one.limit.calendar;
+  const uint64_t packed =
+      (calendar != nullptr ? of_calendar : static_cast<uint64_t>(at - algorithms.begin())) |
+      (head == 2 ? second_bit : 0) | uint64_t{cells} << count_shift |
+      (calendar != nullptr ? calendar->code() : static_cast<uint64_t>(one.limit.window.us))
+          << window_shift;
   out[count++] = {INT64_MIN + static_cast<int64_t>(packed), one.limit.quota};
   if (head == 2) out[count++] = {INT64_MIN, one.limit.burst};
   keep_runs(one.state.first(std::min(one.state.size(), limit_cells_max)), {out + count, cells});
@@ -146,12 +152,20 @@ inline bool next(std::span<const State>& cells, std::span<const Limit> limits, D
 inline bool next(std::span<const State>& cells, LeftOut& one) {
   if (cells.empty()) return false;
   const uint64_t packed = static_cast<uint64_t>(cells[0].fresh_at_us) ^ uint64_t { 1 } << 63;
-  if ((packed & algorithm_bits) >= algorithms.size() ||
-      packed >> window_shift > uint64_t{base::bounds::window_us_max})
+  const uint64_t kind = packed & algorithm_bits, window = packed >> window_shift;
+  Limit limit;
+  limit.quota = cells[0].units;
+  if (kind == of_calendar) {
+    limit.algorithm = Algorithm::aligned_window;
+    limit.calendar = Calendar::of_code(window);
+    if (limit.calendar == nullptr) return false;
+    limit.window = Calendar::nominal(limit.calendar->unit());
+  } else if (kind < of_calendar && window <= uint64_t{base::bounds::window_us_max}) {
+    limit.algorithm = algorithms[kind];
+    limit.window = {static_cast<int64_t>(window)};
+  } else {
     return false;
-  Limit limit{algorithms[packed & algorithm_bits],
-              cells[0].units,
-              {static_cast<int64_t>(packed >> window_shift)}};
+  }
   const bool is_fixed_bucket = limit.algorithm == Algorithm::fixed_bucket;
   const bool is_bucket = is_fixed_bucket || limit.algorithm == Algorithm::token_bucket;
   const bool second = (packed & second_bit) != 0;

@@ -1,6 +1,8 @@
 #include "limit/limit.h"
 
 #include "base/check.h"
+#include "base/units.h"
+#include "limit/calendar.h"
 
 namespace sluice::limit {
 
@@ -31,6 +33,14 @@ std::string_view name_of(Algorithm algorithm) {
   }
   SLUICE_CHECK(false);
   return "";
+}
+
+std::string window_text(const Limit& limit) {
+  return limit.calendar != nullptr ? limit.calendar->text() : base::format_duration(limit.window);
+}
+
+std::string exact_window_text(const Limit& limit) {
+  return limit.calendar != nullptr ? limit.calendar->text() : base::spell_duration(limit.window);
 }
 
 }  // namespace sluice::limit

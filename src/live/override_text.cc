@@ -12,6 +12,7 @@
 #include "base/printable.h"
 #include "base/rfc3339.h"
 #include "base/units.h"
+#include "limit/calendar.h"
 #include "limit/decide.h"
 #include "live/live_policy.h"
 #include "policy/actor_name.h"
@@ -56,7 +57,10 @@ policy::YamlDocument members_of(const wire::Json& json, Algorithm usual) {
     else
       members.push_back({key, Kind::scalar, numbers.emplace_front(value.dump())});
   }
-  if (said == json.end() && !json.contains("burst"))
+  const auto window = json.find("window");
+  const bool of_calendar = window != json.end() && window->is_string() &&
+                           limit::calendar_unit(window->get_ref<const std::string&>());
+  if (said == json.end() && !json.contains("burst") && !of_calendar)
     members.push_back({"algorithm", Kind::scalar, limit::name_of(usual)});
   return policy::YamlDocument(members);
 }
@@ -177,7 +181,7 @@ std::optional<MergedLimits> merge_limits(std::span<const Limit> of_rule, std::sp
     const Limit& one = own[wrong];
     size_t of_window = 0, of_both = 0, at = 0, at_both = 0;
     for (size_t i = 0; i < of_rule.size(); ++i) {
-      if (!has_counter(of_rule[i].algorithm) || of_rule[i].window != one.window) continue;
+      if (!has_counter(of_rule[i].algorithm) || !limit::same_window(of_rule[i], one)) continue;
       ++of_window;
       at = i;
       if (of_rule[i].algorithm != one.algorithm) continue;
@@ -206,9 +210,9 @@ std::string window_words(std::span<const Limit> limits) {
   for (size_t i = 0; i < limits.size(); ++i) {
     if (i > 0) words += i + 1 < limits.size() ? ", " : " and ";
     const bool has_window = limits[i].window.us > 0;
-    words += has_window ? base::spell_duration(limits[i].window) : "none";
+    words += has_window ? exact_window_text(limits[i]) : "none";
     const bool shared = std::count_if(limits.begin(), limits.end(), [&](const Limit& other) {
-                          return other.window == limits[i].window;
+                          return limit::same_window(other, limits[i]);
                         }) > 1;
     if (shared || !has_window)
       words += " (" + std::string(limit::name_of(limits[i].algorithm)) + ")";
@@ -240,7 +244,9 @@ std::optional<Algorithm> algorithm_replaced(const wire::Json& json,
   const auto window = base::parse_duration(at->get_ref<const std::string&>());
   std::optional<Algorithm> found;
   for (const Limit& one : of_rule) {
-    if (!window || !limit::has_counter(one.algorithm) || one.window != *window) continue;
+    if (!window || !limit::has_counter(one.algorithm) || one.calendar != nullptr ||
+        one.window != *window)
+      continue;
     if (found && *found != one.algorithm) return std::nullopt;
     found = one.algorithm;
   }
@@ -261,7 +267,7 @@ OverrideProblem merge(const NamedRule& rule, std::vector<Limit>& limits, policy:
     return {};
   }
   if (rule.limits.size() == 1) return {};  // it is clear which one is meant
-  const auto same_window = [&](const Limit& one) { return one.window == limits[at].window; };
+  const auto same_window = [&](const Limit& one) { return limit::same_window(one, limits[at]); };
   const bool is_known = std::any_of(rule.limits.begin(), rule.limits.end(), same_window);
   return wrong(field_of(at) + ".window",
                (is_known ? "does not tell which limit of the rule is meant: "
@@ -411,7 +417,11 @@ OverrideProblem read_comment(const wire::Json& body, std::string& comment) {
 
 wire::Json to_json(const limit::Limit& limit) {
   wire::Json json{{"algorithm", limit::name_of(limit.algorithm)}, {"quota", limit.quota}};
-  if (limit.window.us > 0) {
+  if (limit.calendar != nullptr) {
+    // As policies spell it, so that it can be sent again.
+    json["window"] = name_of(limit.calendar->unit());
+    for (const auto& [key, value] : limit.calendar->members()) json[std::string(key)] = value;
+  } else if (limit.window.us > 0) {
     json["window"] = base::spell_duration(limit.window);
     json["window_ms"] = static_cast<double>(limit.window.us) / 1000;
   }
@@ -444,8 +454,10 @@ std::string persisted_text(const StoredOverride& one, std::span<const Limit> lim
                   {"actor", one.actor},          {"limits", wire::Json::array()},
                   {"created_us", one.created.us}};
   for (const Limit& limit : limits)
-    json["limits"].push_back(
-        {limit::name_of(limit.algorithm), limit.quota, limit.window.us, limit.burst});
+    json["limits"].push_back({limit.calendar != nullptr
+                                  ? limit.calendar->text()
+                                  : std::string(limit::name_of(limit.algorithm)),
+                              limit.quota, limit.window.us, limit.burst});
   if (one.until.us != INT64_MAX) json["until_us"] = one.until.us;
   if (!one.comment.empty()) json["comment"] = one.comment;
   if (!one.rule->prefix.empty()) json["prefix"] = one.rule->prefix;
@@ -585,6 +597,13 @@ bool read_persisted_limit(const Persisted::Numbers& kept, Limit& limit) {
   limit.quota = kept.values[0];
   limit.window = {kept.values[1]};
   limit.burst = kept.values[2];
+  if (const auto terms = limit::parse_calendar(kept.name)) {
+    known = true;
+    limit.algorithm = Algorithm::aligned_window;
+    limit.window = limit::Calendar::nominal(terms->unit);
+    limit.calendar = limit::Calendar::intern(*terms).calendar;
+    if (limit.calendar == nullptr) return false;
+  }
   if (!known || limit.quota < 0 || limit.quota > base::bounds::quota_max) return false;
   const bool is_bucket =
       limit.algorithm == Algorithm::token_bucket || limit.algorithm == Algorithm::fixed_bucket;

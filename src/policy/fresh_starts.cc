@@ -22,8 +22,7 @@ std::string words_for(const Limit& limit) {
   const std::string algorithm(limit::name_of(limit.algorithm));
   if (limit.algorithm == limit::Algorithm::fixed_bucket)
     return std::to_string(limit.quota) + " (" + algorithm + ")";
-  return std::to_string(limit.quota) + " per " + base::format_duration(limit.window) + " (" +
-         algorithm + ")";
+  return std::to_string(limit.quota) + " per " + limit::window_text(limit) + " (" + algorithm + ")";
 }
 
 // The rules of one dialect in the old set whose counters no rule of the new set has, by name and by

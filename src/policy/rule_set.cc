@@ -211,7 +211,7 @@ limit::LimitMask counts_of(const Rule& rule, std::span<const limit::Limit> limit
   for (size_t i = 0; i < limits.size(); ++i) {
     bool any = false, counting = false, of_kind = false;
     for (size_t j = 0; j < rule.limits.size(); ++j) {
-      if (rule.limits[j].window != limits[i].window || of_kind) continue;
+      if (!same_window(rule.limits[j], limits[i]) || of_kind) continue;
       of_kind = rule.limits[j].algorithm == limits[i].algorithm;
       counting = limit::has(rule.counts, j) || (counting && !of_kind);
       any = true;
@@ -353,7 +353,8 @@ void Plan::sort_list(uint32_t index, std::span<View> views) {
   std::stable_sort(order.begin(), order.begin() + count, [&](uint8_t a, uint8_t b) {
     const auto key = [&](uint8_t i) {
       const limit::Limit& limit = joined.limits[i];
-      return std::tuple(limit.algorithm, limit.window.us, limit.quota, limit.burst);
+      return std::tuple(limit.algorithm, limit.window.us, limit.quota, limit.burst,
+                        limit::calendar_number(limit));
     };
     return key(a) < key(b);
   });

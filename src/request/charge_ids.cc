@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "base/hash.h"
+#include "limit/calendar.h"
 
 namespace sluice::request {
 namespace {
@@ -116,6 +117,7 @@ void ChargeContent::add_limit(const limit::Limit& limit, bool counts) {
   add_number(limit.quota);
   add_number(limit.window.us);
   add_number(limit.burst);
+  if (limit.calendar != nullptr) add_text(limit.calendar->text());
   text_ += counts ? 'c' : 'r';
 }
 

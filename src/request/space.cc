@@ -11,11 +11,14 @@ namespace sluice::request {
 
 bool Spaces::Less::operator()(std::span<const limit::Limit> a,
                               std::span<const limit::Limit> b) const {
-  return std::lexicographical_compare(
-      a.begin(), a.end(), b.begin(), b.end(), [](const limit::Limit& x, const limit::Limit& y) {
-        return std::tie(x.algorithm, x.quota, x.window.us, x.burst) <
-               std::tie(y.algorithm, y.quota, y.window.us, y.burst);
-      });
+  return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end(),
+                                      [](const limit::Limit& x, const limit::Limit& y) {
+                                        const auto key = [](const limit::Limit& one) {
+                                          return std::tuple(one.algorithm, one.quota, one.window.us,
+                                                            one.burst, limit::calendar_number(one));
+                                        };
+                                        return key(x) < key(y);
+                                      });
 }
 
 // Needs the mutex: only with it may the count of an entry that is not in use grow from 0.

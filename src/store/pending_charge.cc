@@ -4,6 +4,7 @@
 #include <span>
 
 #include "base/check.h"
+#include "limit/calendar.h"
 #include "limit/carry_list.h"
 #include "limit/debt.h"
 #include "limit/decide.h"
@@ -99,6 +100,12 @@ base::Duration wait_behind(const State* state, const Limit& limit, Wide units, b
     return whole.retry_after;
   if (whole.reset_after == base::never) return base::never;
   const Wide more = units - whole.limit;
+  if (limit.calendar != nullptr) {
+    const Wide windows = (more - 1) / limit.quota + 1;
+    const int64_t end_us =
+        limit.calendar->later_end_us(now, static_cast<int64_t>(std::min<Wide>(windows, INT64_MAX)));
+    return end_us == INT64_MAX ? base::never : base::Duration{end_us - now.us};
+  }
   const int spare = limit.algorithm == limit::Algorithm::sliding_window ? 1 : 0;
   const Wide more_us = limit.algorithm == limit::Algorithm::token_bucket
                            ? more * limit.window.us / limit.quota + 1

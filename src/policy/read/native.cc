@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <span>
@@ -13,6 +14,7 @@
 #include "base/bounds.h"
 #include "base/ip_address.h"
 #include "base/units.h"
+#include "limit/calendar.h"
 #include "limit/decide.h"
 #include "policy/actor_name.h"
 #include "policy/read/native_text.h"
@@ -58,9 +60,8 @@ std::optional<int64_t> units(std::string_view key, YamlNode node, YamlReader& re
   return std::nullopt;
 }
 
-std::optional<base::Duration> window_of(YamlNode node, YamlReader& reader) {
+std::optional<base::Duration> length_of(YamlNode node, YamlReader& reader) {
   constexpr std::string_view key = "window";
-  if (!reader.has_text(key, node)) return std::nullopt;
   const std::string text(node.text());
   const auto length = base::parse_duration(text);
   const bool is_count = !length && base::parse_count(text).has_value();
@@ -70,8 +71,8 @@ std::optional<base::Duration> window_of(YamlNode node, YamlReader& reader) {
         key, node,
         in_ticks(text.substr(number.size())) + " in " + in_ticks(text) + " is not a unit of time",
         text.back() == 'M' ? "write " + in_ticks(number + "m") +
-                                 " if minutes are meant, 30d for a month; units are us, "
-                                 "ms, s, m, h, d"
+                                 " if minutes are meant, `month` for a month of the calendar; "
+                                 "units are us, ms, s, m, h, d"
                            : "units are us, ms, s, m, h, d");
   } else if (is_count) {
     reader.error(
@@ -79,7 +80,8 @@ std::optional<base::Duration> window_of(YamlNode node, YamlReader& reader) {
         "write " + in_ticks(text + "s") + " if seconds are meant; units are us, ms, s, m, h, d");
   } else if (!length) {
     reader.error(key, node, in_ticks(text) + " is not a length of time",
-                 "write a whole number and us, ms, s, m, h or d, as in `250ms` or `1h`");
+                 "write a whole number and us, ms, s, m, h or d, as in `250ms` or `1h`, or one of "
+                 "the calendar: `hour`, `day`, `week`, `month` or `year`");
   } else if (length->us == 0) {
     reader.error(key, node, "must be longer than 0", "write `1us` or more");
   } else if (length->us > base::bounds::window_us_max) {
@@ -91,16 +93,74 @@ std::optional<base::Duration> window_of(YamlNode node, YamlReader& reader) {
   return std::nullopt;
 }
 
+// The nodes beside `window`, in the order of limit::calendar_keys.
+using CalendarNodes = std::array<YamlNode, std::size(limit::calendar_keys)>;
+
+void tell(const limit::CalendarProblem& problem, const CalendarNodes& nodes, YamlNode window,
+          YamlReader& reader) {
+  const auto* const at = std::ranges::find(limit::calendar_keys, problem.key);
+  const YamlNode node = at == std::end(limit::calendar_keys)
+                            ? window
+                            : nodes[static_cast<size_t>(at - std::begin(limit::calendar_keys))];
+  reader.error(problem.key, node ? node : window, problem.message, problem.remedy);
+}
+
+// The window of a limit, which becomes an aligned_window if it is of the calendar. `has_algorithm`:
+// the limit names its algorithm.
+void read_window(YamlNode window, const CalendarNodes& nodes, bool has_algorithm,
+                 limit::Limit& limit, YamlReader& reader) {
+  if (!reader.has_text("window", window)) return;
+  limit::CalendarWords words;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (!nodes[i]) continue;
+    if (!reader.has_text(limit::calendar_keys[i], nodes[i])) return;
+    *words.find(limit::calendar_keys[i]) = nodes[i].text();
+  }
+  const auto unit = limit::calendar_unit(window.text());
+  if (!unit) {
+    if (const auto length = length_of(window, reader)) {
+      limit.window = *length;
+      if (const auto problem = limit::beside_length(words)) tell(*problem, nodes, window, reader);
+    }
+    return;
+  }
+  if (has_algorithm && limit.algorithm != Algorithm::aligned_window) {
+    reader.error("window", window,
+                 in_ticks(window.text()) + " is a window of the calendar, which " +
+                     std::string(name_of(limit.algorithm)) +
+                     " cannot have: its windows are of one length, and those of the calendar "
+                     "are not",
+                 "take the algorithm out, or write a length of time, as in `30d`");
+    return;
+  }
+  limit.algorithm = Algorithm::aligned_window;
+  limit.window = limit::Calendar::nominal(*unit);
+  limit::Calendar::Terms terms;
+  if (const auto problem = limit::read_calendar(*unit, words, terms))
+    return tell(*problem, nodes, window, reader);
+  const limit::Calendar::Interned its = limit::Calendar::intern(terms);
+  limit.calendar = its.calendar;
+  if (limit.calendar == nullptr)
+    tell(limit::problem_of(its.fault, terms, true), nodes, window, reader);
+}
+
 }  // namespace
 
 limit::Limit read_limit(YamlNode node, YamlReader& reader, bool* counts) {
-  static constexpr std::array<std::string_view, 5> keys = {"quota", "window", "burst", "algorithm",
-                                                           "over"};
+  static constexpr std::array<std::string_view, 10> keys = {
+      "quota",       "window",    "burst",    "algorithm", "time_zone",
+      "week_starts", "month_day", "year_day", "starts_at", "over"};
   const auto known = std::span(keys).first(counts != nullptr ? keys.size() : keys.size() - 1);
   limit::Limit limit{.algorithm = Algorithm::token_bucket};
   YamlNode quota, window, burst, algorithm, over;
+  CalendarNodes calendar{};
   for (const auto& [key, value] : reader.entries("limit", node, known)) {
     const std::string_view name = key.text();
+    const auto* const at = std::ranges::find(limit::calendar_keys, name);
+    if (at != std::end(limit::calendar_keys)) {
+      calendar[static_cast<size_t>(at - std::begin(limit::calendar_keys))] = value;
+      continue;
+    }
     (name == "quota"    ? quota
      : name == "window" ? window
      : name == "burst"  ? burst
@@ -139,11 +199,15 @@ limit::Limit read_limit(YamlNode node, YamlReader& reader, bool* counts) {
           "window", window,
           "has no effect on a fixed_bucket: its units come back only by being put back",
           "take it out, or write `algorithm: token_bucket` to have them come back in time");
+    for (size_t i = 0; i < calendar.size() && !window; ++i)
+      if (calendar[i])
+        reader.error(limit::calendar_keys[i], calendar[i], "belongs to a window of the calendar",
+                     "take it out");
   } else if (!window)
     reader.error("limit", node, "has no window",
                  "add `window: 1s`, the length of time that the quota is for");
-  else if (const auto length = window_of(window, reader))
-    limit.window = *length;
+  else
+    read_window(window, calendar, static_cast<bool>(algorithm), limit, reader);
   if (burst) {
     const auto n = units("burst", burst, reader);
     if (limit.algorithm != Algorithm::token_bucket)

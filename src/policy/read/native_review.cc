@@ -91,6 +91,10 @@ bool never_refuses(const Limit& loose, const Limit& strict, bool same_requests) 
   if (loose.algorithm == Algorithm::deny || strict.algorithm == Algorithm::unlimited) return false;
   // A bucket without refill grants units that were put back; time brings none.
   if (strict.algorithm == Algorithm::fixed_bucket) return false;
+  // Windows of a calendar differ in length: only the same ones are compared.
+  if (loose.calendar != nullptr || strict.calendar != nullptr)
+    return loose.calendar == strict.calendar && loose.algorithm == strict.algorithm &&
+           strict.quota <= loose.quota;
   if (within_bounds(loose, strict)) return true;
   if (loose.algorithm != strict.algorithm || strict.quota > loose.quota) return false;
   // Both count in the same way, and `strict` has counted at least the units of `loose`.
@@ -166,7 +170,7 @@ std::string text(const limit::Limit& limit) {
   if (!limit::has_counter(limit.algorithm)) return std::string(name_of(limit.algorithm));
   if (limit.algorithm == limit::Algorithm::fixed_bucket)
     return std::to_string(limit.quota) + " at a time, fixed_bucket";
-  return std::to_string(limit.quota) + " per " + base::format_duration(limit.window) + ", " +
+  return std::to_string(limit.quota) + " per " + limit::window_text(limit) + ", " +
          std::string(name_of(limit.algorithm)) +
          (limit.burst > 0 ? ", burst " + std::to_string(limit.burst) : "");
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "limit/calendar.h"
 #include "limit/decide.h"
 #include "policy/actor_name.h"
 #include "policy/read/native.h"
@@ -64,12 +65,21 @@ void append_actor(const Rule& rule, std::string& out) {
   out += "]\n";
 }
 
+void append_calendar(const limit::Calendar& calendar, std::string& out) {
+  out += ", window: " + std::string(name_of(calendar.unit()));
+  for (const auto& [key, value] : calendar.members())
+    out += ", " + std::string(key) + ": " + yaml_text(value);
+}
+
 std::string limit_text(const Rule& rule, size_t index) {
   const limit::Limit& limit = rule.limits[index];
   std::string out = "{ quota: " + std::to_string(limit.quota);
   const bool refills = limit.algorithm != limit::Algorithm::fixed_bucket;
-  if (refills) out += ", window: " + base::spell_duration(limit.window);
-  if (limit.algorithm != limit::Algorithm::token_bucket)
+  if (limit.calendar != nullptr)
+    append_calendar(*limit.calendar, out);
+  else if (refills)
+    out += ", window: " + base::spell_duration(limit.window);
+  if (limit.algorithm != limit::Algorithm::token_bucket && limit.calendar == nullptr)
     out += ", algorithm: " + std::string(name_of(limit.algorithm));
   if (refills && limit.burst > 0 && limit.burst != limit.quota)
     out += ", burst: " + std::to_string(limit.burst);

@@ -5,6 +5,7 @@
 #include "base/bounds.h"
 #include "base/check.h"
 #include "base/hash.h"
+#include "limit/calendar.h"
 
 #if defined(__aarch64__)
 #include <arm_acle.h>
@@ -91,6 +92,10 @@ constexpr std::array stored_algorithms = {
     Algorithm::aligned_window, Algorithm::token_bucket, Algorithm::sliding_window,
     Algorithm::sliding_log,    Algorithm::fixed_bucket, Algorithm::gcra_cell,
     Algorithm::gcra_crab,      Algorithm::gcra_redis};
+// In place of an algorithm's: an aligned_window of a calendar, whose text stands in place of the
+// window and the burst.
+constexpr uint64_t stored_calendar = stored_algorithms.size();
+static_assert(stored_calendar == 11);
 
 // The same.
 constexpr std::array stored_carries = {limit::CarryOver::used, limit::CarryOver::left,
@@ -366,6 +371,12 @@ bool parse_space(std::string_view bytes, request::Space& space) {
 void append_limits(std::string& out, std::span<const Limit> limits) {
   append_varint(out, limits.size());
   for (const Limit& limit : limits) {
+    if (limit.calendar != nullptr) {
+      append_varint(out, stored_calendar);
+      append_varint(out, zigzag(limit.quota));
+      append_text(out, limit.calendar->text());
+      continue;
+    }
     const auto* const at =
         std::find(stored_algorithms.begin(), stored_algorithms.end(), limit.algorithm);
     SLUICE_CHECK(at != stored_algorithms.end());
@@ -383,9 +394,21 @@ bool parse_limits(std::string_view bytes, std::vector<Limit>& limits) {
   limits.clear();
   for (size_t i = 0; i < count; ++i) {
     Limit limit;
-    if (!input.varint(algorithm) || algorithm >= stored_algorithms.size()) return false;
-    limit.algorithm = stored_algorithms[algorithm];
+    if (!input.varint(algorithm) || algorithm > stored_calendar) return false;
     const auto is_count = [](int64_t n) { return n >= 0 && n <= base::bounds::quota_max; };
+    if (algorithm == stored_calendar) {
+      std::string_view text;
+      if (!input.number(limit.quota) || !input.text(text) || !is_count(limit.quota)) return false;
+      const auto terms = limit::parse_calendar(text);
+      if (!terms) return false;
+      limit.algorithm = Algorithm::aligned_window;
+      limit.window = limit::Calendar::nominal(terms->unit);
+      limit.calendar = limit::Calendar::of_kept(*terms);
+      if (limit.calendar == nullptr) return false;
+      limits.push_back(limit);
+      continue;
+    }
+    limit.algorithm = stored_algorithms[algorithm];
     if (!input.number(limit.quota) || !input.number(limit.window.us) ||
         !input.number(limit.burst) || !is_count(limit.quota) || !is_count(limit.burst) ||
         limit.window.us < 0 || limit.window.us > base::bounds::window_us_max || !is_usable(limit))

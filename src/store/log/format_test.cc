@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/bounds.h"
+#include "limit/calendar.h"
 #include "store/log/reading.h"
 #include "tests/support/dice.h"
 
@@ -217,6 +218,21 @@ TEST(StoreFormat, SpacesAndLimitsThatCannotBeAreRefused) {
   EXPECT_TRUE(is_read({Algorithm::token_bucket, 5, {7}, 9}));
   EXPECT_TRUE(is_read({Algorithm::gcra_redis, 1, {1}, 1}));
   EXPECT_TRUE(is_read({Algorithm::aligned_window, 0, {7}, 0}));  // which denies all, and counts
+  // Windows of the calendar, also one of a zone that is not there any more.
+  for (const char* window : {"hour@UTC", "month@UTC,month_day=9", "year@Europe/Atlantis"}) {
+    const auto terms = *limit::parse_calendar(window);
+    const Limit calendar{.algorithm = Algorithm::aligned_window,
+                         .quota = 5,
+                         .window = limit::Calendar::nominal(terms.unit),
+                         .calendar = limit::Calendar::of_kept(terms)};
+    EXPECT_TRUE(is_read(calendar)) << window;
+    std::string its;
+    append_limits(its, std::vector<Limit>{calendar});
+    for (size_t bytes = 0; bytes < its.size(); ++bytes)
+      EXPECT_FALSE(parse_limits(std::string_view(its).substr(0, bytes), limits)) << bytes;
+    its[its.size() - 1] = '!';
+    EXPECT_FALSE(parse_limits(its, limits));
+  }
   EXPECT_FALSE(is_read({Algorithm::token_bucket, 5, {7}, 0}));
   EXPECT_FALSE(is_read({Algorithm::fixed_window, 0, {7}, 0}));
   EXPECT_FALSE(is_read({Algorithm::fixed_window, 5, {0}, 0}));
