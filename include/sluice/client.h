@@ -104,6 +104,10 @@ struct client_limit {
   std::chrono::microseconds window{};  ///< longer than 0; 0 of a fixed_bucket
   client_algorithm algorithm = client_algorithm::token_bucket;  ///< how it counts
   std::int64_t burst = 0;  ///< of a token bucket: its size; 0: the quota
+  /// In place of `window`, which is 0 then, and of the algorithm: a window of the calendar, as
+  /// "month@Europe/Berlin" or "month@Asia/Tokyo,month_day=15,starts_at=06:00" (the members of
+  /// policies); empty: none. http and resp. The server judges it.
+  std::string calendar{};
 };
 
 /// One key=value pair of a descriptor, on which the server's rules match.

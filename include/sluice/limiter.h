@@ -82,6 +82,12 @@ struct limit_spec {
   /// how it counts
   sluice::algorithm algorithm = sluice::algorithm::token_bucket;
   std::int64_t burst = 0;  ///< of a token_bucket: its size, 1 to quota_max; 0: the quota
+  /// In place of `window`, which is 0 then: a window of the calendar, as "month@Europe/Berlin" or
+  /// "month@Asia/Tokyo,month_day=15,starts_at=06:00" (docs/algorithms.md, the members of policies);
+  /// empty: none. Its algorithm is aligned_window, also if it is left as it is. Zones are those of
+  /// $TZDIR or /usr/share/zoneinfo, read when one is first named and at each reload; UTC is always
+  /// there. A process knows 8,192 different ones at most.
+  std::string calendar{};
 };
 
 /// What was decided. Of several limits the tightest one's numbers: of a refusal the one with the

@@ -65,7 +65,8 @@ class limiter_stand_in final : public client_stand_in {
       for (const client_limit& whole : subject.limits) {
         const std::int64_t quota = whole.quota / clients_, burst = whole.burst / clients_;
         its.nothing |= quota < 1 || (whole.burst > 0 && burst < 1);
-        shares.push_back({quota, whole.window, algorithm_of(whole.algorithm), burst});
+        shares.push_back(
+            {quota, whole.window, algorithm_of(whole.algorithm), burst, whole.calendar});
       }
       if (!its.nothing) take(its, local_->limits("stand-in", shares));
     } else if (!subject.type.empty()) {

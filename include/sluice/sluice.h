@@ -82,7 +82,9 @@ typedef struct sluice_limit {
   int64_t burst; /**< of a token bucket; 0: the quota */
   /** how it counts */
   int32_t algorithm;
-  int32_t reserved; /**< 0 */
+  /** 0; or of sluice_calendar(), in place of `window_us`, which is 0 then; the algorithm is that of
+   * an aligned window or of a token bucket (unsaid) then */
+  int32_t calendar;
 } sluice_limit;
 
 /** What was decided; see sluice::decision. */
@@ -200,6 +202,13 @@ SLUICE_C_API void sluice_destroy(sluice_limiter* limiter);
 /** The rule of that name. */
 SLUICE_C_API sluice_handle* sluice_find(sluice_limiter* limiter, const char* rule,
                                         sluice_error* error);
+/** The number, 1 or more, of a window of the calendar (see sluice::limit_spec::calendar), as
+ * "month@Europe/Berlin" or "month@Asia/Tokyo,month_day=15". The same text has the same number, as
+ * long as the process. 0: `error` says why. Any thread. */
+SLUICE_C_API int32_t sluice_calendar(const char* text, sluice_error* error);
+/** The text of such a number, in the form that is written above: at most `size` bytes with the
+ * final 0 are written to `text`. Returns its length without that; 0: there is no such number. */
+SLUICE_C_API size_t sluice_calendar_text(int32_t calendar, char* text, size_t size);
 /** Limits in code. */
 SLUICE_C_API sluice_handle* sluice_limits(sluice_limiter* limiter, const char* name,
                                           const sluice_limit* limits, size_t count,

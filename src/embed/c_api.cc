@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <mutex>
 #include <new>
 #include <string>
 #include <string_view>
@@ -14,6 +15,7 @@
 
 #include "embed/c_values.h"
 #include "embed/version.h"
+#include "limit/calendar.h"
 
 struct sluice_handle {
   sluice::handle its;
@@ -81,18 +83,61 @@ sluice_limiter* create(const sluice_options* options, sluice_error* error, Make&
   });
 }
 
+// The windows of the calendar that have numbers. Their texts are those of interned ones, so there
+// are base::bounds::calendars_max at most.
+class Calendars {
+ public:
+  // Of a text in whatever form; 0: it is not one, or its zone is not known: `problem`.
+  int32_t number(std::string_view text, std::string& problem) {
+    const auto terms = sluice::limit::parse_calendar(text);
+    if (!terms) {
+      problem = "it is not like \"month@Europe/Berlin,month_day=9\"";
+      return 0;
+    }
+    const auto its = sluice::limit::Calendar::intern(*terms);
+    if (its.calendar == nullptr) {
+      const auto why = sluice::limit::problem_of(its.fault, *terms, true);
+      problem = why.message + "; " + why.remedy;
+      return 0;
+    }
+    const std::lock_guard lock(mutex_);
+    const auto at = std::find(all_.begin(), all_.end(), its.calendar);
+    const auto number = static_cast<int32_t>(at - all_.begin()) + 1;
+    if (at == all_.end()) all_.push_back(its.calendar);
+    return number;
+  }
+  // Empty: none has that number.
+  std::string text(int32_t number) {
+    const std::lock_guard lock(mutex_);
+    if (number < 1 || static_cast<size_t>(number) > all_.size()) return {};
+    return all_[static_cast<size_t>(number) - 1]->text();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<const sluice::limit::Calendar*> all_;
+};
+
+Calendars& calendars() {
+  static Calendars its;
+  return its;
+}
+
 sluice::result<std::vector<sluice::limit_spec>> limits_of(const sluice_limit* limits,
                                                           size_t count) {
   std::vector<sluice::limit_spec> all;
   for (size_t i = 0; i < count; ++i) {
-    if (limits[i].reserved != 0)
-      return sluice::error{errc::invalid_argument,
-                           "limits[" + std::to_string(i) + "].reserved must be 0"};
+    std::string calendar = calendars().text(limits[i].calendar);
+    if (limits[i].calendar != 0 && calendar.empty())
+      return sluice::error{
+          errc::invalid_argument,
+          "limits[" + std::to_string(i) + "].calendar must be 0 or a number of sluice_calendar()"};
     // What does not fit into its type must not come out as another one.
     const int32_t number = limits[i].algorithm;
     const auto algorithm =
         static_cast<sluice::algorithm>(number < 0 || number > 255 ? 255 : number);
-    all.push_back({limits[i].quota, duration(limits[i].window_us), algorithm, limits[i].burst});
+    all.push_back({limits[i].quota, duration(limits[i].window_us), algorithm, limits[i].burst,
+                   std::move(calendar)});
   }
   return all;
 }
@@ -263,6 +308,32 @@ sluice_handle* sluice_find(sluice_limiter* limiter, const char* rule, sluice_err
     if (limiter == nullptr || rule == nullptr) return refused(missing("limiter and rule"), error);
     return made<sluice_handle>(limiter->its.find(rule), error);
   });
+}
+
+int32_t sluice_calendar(const char* text, sluice_error* error) {
+  return guarded(
+      [&]() -> int32_t {
+        if (text == nullptr) return fail(missing("text"), error), 0;
+        std::string problem;
+        const int32_t number = calendars().number(text, problem);
+        if (number == 0) return fail(errc::invalid_argument, problem, error), 0;
+        done(error);
+        return number;
+      },
+      [&](errc why, const char* what) -> int32_t { return fail(why, what, error), 0; });
+}
+
+size_t sluice_calendar_text(int32_t calendar, char* text, size_t size) {
+  return guarded(
+      [&]() -> size_t {
+        const std::string its = calendars().text(calendar);
+        if (text == nullptr || size == 0) return its.size();
+        const size_t bytes = std::min(its.size(), size - 1);
+        std::copy_n(its.begin(), bytes, text);
+        text[bytes] = 0;
+        return its.size();
+      },
+      [](errc, const char*) -> size_t { return 0; });
 }
 
 sluice_handle* sluice_limits(sluice_limiter* limiter, const char* name, const sluice_limit* limits,
@@ -503,8 +574,10 @@ size_t sluice_overrides(sluice_limiter* limiter, int64_t now, sluice_override_vi
           }
           for (size_t i = 0; i < one.limits.size(); ++i) {
             const sluice::limit_spec& its = one.limits[i];
+            std::string problem;
             limits[i] = {its.quota, its.window.count(), its.burst,
-                         static_cast<int32_t>(its.algorithm), 0};
+                         static_cast<int32_t>(its.algorithm),
+                         its.calendar.empty() ? 0 : calendars().number(its.calendar, problem)};
           }
           visit(data, one.rule.c_str(), actor.data(), bytes.data(), one.actor.size(), limits.data(),
                 one.limits.size(), one.until.time_since_epoch().count());

@@ -16,6 +16,7 @@
 #include "base/hash.h"
 #include "embed/caught.h"
 #include "embed/waits.h"
+#include "limit/calendar.h"
 #include "limit/decide.h"
 #include "policy/actor_name.h"
 #include "policy/dialect.h"
@@ -389,6 +390,13 @@ std::string problem_of(const limit_spec& one) {
   if (!internal_of(one.algorithm)) return "unknown algorithm";
   if (one.quota < 1 || one.quota > quota_max)
     return "quota must be 1 to " + std::to_string(quota_max);
+  if (!one.calendar.empty()) {
+    if (one.window.count() != 0) return "a window of the calendar has no length; leave it 0";
+    if (one.algorithm != algorithm::aligned_window && one.algorithm != algorithm::token_bucket)
+      return "a window of the calendar is of aligned_window alone, as they differ in length";
+    if (one.burst != 0) return "only a token_bucket has a burst; leave it 0";
+    return {};
+  }
   if (one.algorithm == algorithm::fixed_bucket) {
     if (one.window.count() != 0) return "a fixed_bucket has no window; leave it 0";
   } else if (one.window.count() < 1 || one.window > window_max) {
@@ -412,6 +420,23 @@ limit::Limit limit_of(const limit_spec& one) {
   return limit;
 }
 
+// Of a limit that names one; what is wrong with it in `problem`.
+limit::Limit calendar_limit_of(const limit_spec& one, std::string& problem) {
+  limit::Limit limit{.algorithm = limit::Algorithm::aligned_window, .quota = one.quota};
+  const auto terms = limit::parse_calendar(one.calendar);
+  if (!terms) {
+    problem = "calendar is not like \"month@Europe/Berlin,month_day=9\"";
+    return limit;
+  }
+  const limit::Calendar::Interned its = limit::Calendar::intern(*terms);
+  limit.window = limit::Calendar::nominal(terms->unit);
+  limit.calendar = its.calendar;
+  if (limit.calendar != nullptr) return limit;
+  const limit::CalendarProblem why = limit::problem_of(its.fault, *terms, true);
+  problem = why.message + "; " + why.remedy;
+  return limit;
+}
+
 constexpr auto too_many_limits =
     "more different limits than options::limits_max are known; drop handles that are not used";
 
@@ -424,9 +449,11 @@ result<std::vector<limit::Limit>> limits_of(view<limit_spec> all) {
                      " limits, and there are " + std::to_string(all.size())};
   std::vector<limit::Limit> limits;
   for (size_t i = 0; i < all.size(); ++i) {
-    if (const std::string problem = problem_of(all[i]); !problem.empty())
-      return error{errc::invalid_argument, where(i) + problem};
-    limits.push_back(limit_of(all[i]));
+    std::string problem = problem_of(all[i]);
+    if (problem.empty())
+      limits.push_back(all[i].calendar.empty() ? limit_of(all[i])
+                                               : calendar_limit_of(all[i], problem));
+    if (!problem.empty()) return error{errc::invalid_argument, where(i) + problem};
   }
   if (limit::cells(limits) > limit::cells_max)
     return error{errc::invalid_argument,
@@ -503,6 +530,8 @@ result<policy_report> core::reload(std::string_view text, std::string_view name,
   if (text.size() > base::bounds::config_bytes_max)
     return error{errc::policy, std::string(name) + ": is longer than " +
                                    std::to_string(base::bounds::config_bytes_max) + " bytes"};
+  // A program may have installed newer data of time zones.
+  limit::Calendar::use_zone_data({});
   const auto next = std::make_shared<Policy>();
   base::Diagnostics diagnostics;
   policy::read_native(text, name, *spaces_, next->rules, diagnostics);

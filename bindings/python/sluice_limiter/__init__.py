@@ -34,7 +34,7 @@ class _Error(ctypes.Structure):
 
 class _Limit(ctypes.Structure):
     _fields_ = [("quota", c_int64), ("window_us", c_int64), ("burst", c_int64), ("algorithm", c_int32),
-                ("reserved", c_int32)]
+                ("calendar", c_int32)]
 
 
 class _Decision(ctypes.Structure):
@@ -94,6 +94,7 @@ def _load() -> ctypes.CDLL:
         "sluice_durable_close": (None, [c_void_p]),
         "sluice_reload_file": (c_int32, [c_void_p, c_char_p, c_int64, error]),
         "sluice_find": (c_void_p, [c_void_p, c_char_p, error]),
+        "sluice_calendar": (c_int32, [c_char_p, error]),
         "sluice_limits": (c_void_p, [c_void_p, c_char_p, POINTER(_Limit), c_size_t, error]),
         "sluice_handle_destroy": (None, [c_void_p]),
         "sluice_take": (c_int32, [*key, c_int64, c_int64, decision]),
@@ -145,12 +146,14 @@ class Error(Exception):
 
 
 class Limit(NamedTuple):
-    """A limit in code: units in each window of so many microseconds."""
+    """A limit in code: units in each window of so many microseconds; or, with a `window_us` of 0, in each window of the calendar,
+    as "month@Europe/Berlin" or "month@Asia/Tokyo,month_day=15,starts_at=06:00" (the keys of policies)."""
 
     quota: int
-    window_us: int
+    window_us: int = 0
     algorithm: str = "token_bucket"
     burst: int = 0
+    calendar: str = ""
 
 
 class Decision(NamedTuple):
@@ -190,8 +193,19 @@ def _int(what: str, value: int, least: int = -2**63, most: int = 2**63 - 1) -> i
 
 def _limits(limits: Sequence[Limit]) -> ctypes.Array[_Limit]:
     return (_Limit * len(limits))(*(
-        _Limit(_int("quota", one.quota), _int("window_us", one.window_us), _int("burst", one.burst), _algorithm(one.algorithm), 0)
+        _Limit(_int("quota", one.quota), _int("window_us", one.window_us), _int("burst", one.burst), _algorithm(one.algorithm),
+               _calendar(one.calendar))
         for one in limits))
+
+
+def _calendar(text: str) -> int:
+    if not text:
+        return 0
+    error = _Error()
+    number: int = _library.sluice_calendar(text.encode(), ctypes.byref(error))
+    if number == 0:
+        _raise(error)
+    return number
 
 
 def _algorithm(name: str) -> int:

@@ -149,6 +149,8 @@ class ClientCodec final : public calls::Codec {
 base::Done set_limits(const client_subject& subject, DropletRequest& to) {
   for (const client_limit& limit : subject.limits) {
     size_t at = 0;
+    if (!limit.calendar.empty())
+      return base::Problem{"droplet's periods are of one length; it has none of the calendar"};
     while (at < droplet_windows.size() && droplet_windows[at].us != limit.window.count()) ++at;
     if (at == droplet_windows.size())
       return base::Problem{"a limit's window must be 1 s, 1 min, 1 h, 1 day, 7 days or 30 days"};

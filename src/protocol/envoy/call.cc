@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "base/bounds.h"
+#include "limit/calendar.h"
+#include "limit/shown.h"
 #include "policy/rule_set.h"
 #include "protocol/envoy/window.h"
 
@@ -78,7 +80,26 @@ uint32_t as_u32(int64_t number) {
   return static_cast<uint32_t>(std::clamp<int64_t>(number, 0, UINT32_MAX));
 }
 
+// The unit of a window of the calendar has the same name.
+WireUnit unit_of(limit::Calendar::Unit unit) {
+  switch (unit) {
+    case limit::Calendar::Unit::hour:
+      return WireUnit::hour;
+    case limit::Calendar::Unit::day:
+      return WireUnit::day;
+    case limit::Calendar::Unit::week:
+      return WireUnit::week;
+    case limit::Calendar::Unit::month:
+      return WireUnit::month;
+    case limit::Calendar::Unit::year:
+      return WireUnit::year;
+  }
+  return WireUnit::unknown;
+}
+
 CurrentLimit told(const limit::Limit& numbers, std::string_view name) {
+  if (numbers.calendar != nullptr)
+    return {as_u32(numbers.quota), unit_of(numbers.calendar->unit()), name, 0};
   const WindowInUnits units = window_in_units(numbers.window);
   return {as_u32(numbers.quota), units.unit, name, units.multiplier};
 }
@@ -89,7 +110,8 @@ CurrentLimit told(const limit::Limit& numbers, std::string_view name) {
 CurrentLimit current_limit(const limit::Limit& numbers, const Limit* limit,
                            const Descriptor& descriptor, std::string_view name) {
   const uint32_t quota = as_u32(numbers.quota);
-  if (limit != nullptr && !limit->extended && numbers.window == limit->window)
+  if (limit != nullptr && !limit->extended && numbers.calendar == nullptr &&
+      numbers.window == limit->window)
     return {quota, static_cast<WireUnit>(limit->unit), name, 0};
   if (limit == nullptr && descriptor.limit && numbers.window == override_window(*descriptor.limit))
     return {quota, descriptor.limit->unit, name, descriptor.limit->unit_multiplier.value_or(0)};
@@ -115,6 +137,11 @@ Standing standing_of(const limit::Limit& numbers, const limit::Decision& decisio
 // Whole seconds until the window ends. A window shorter than a second counts as one second.
 int64_t until_window_ends(base::Duration window, base::Time now) {
   return seconds_until_window_ends(unix_seconds(now), std::max<int64_t>(window.us / 1'000'000, 1));
+}
+
+int64_t until_window_ends(const limit::Limit& limit, base::Time now) {
+  if (limit.calendar == nullptr) return until_window_ends(limit.window, now);
+  return seconds_rounded_up({limit.calendar->window(now).end_us - now.us});
 }
 
 // Sets the times for a limit without an aligned window, from the algorithm's decision. A look that
@@ -346,7 +373,7 @@ bool Call::take(const request::Request& request, const request::Verdict& verdict
       take_failed(*own, options);
     else if (own != nullptr)
       take_own(*own, verdict, now, message.descriptors[index], result);
-    take_native(verdict, request.verb, result);
+    take_native(verdict, request.verb, now, result);
   }
   return open_ == 0;
 }
@@ -405,7 +432,7 @@ void Call::take_own(const FoundRule& rule, const request::Verdict& verdict, base
   }
   result.kind = DescriptorResult::Kind::limited;
   result.limit = current_limit(numbers, limit, descriptor, name);
-  result.window_seconds = seconds_rounded_up(numbers.window);
+  result.window_seconds = seconds_rounded_up(limit::shown(numbers, now).window);
   if (numbers.burst > 0 && numbers.burst != numbers.quota)
     result.burst = static_cast<uint64_t>(numbers.burst);
   const limit::Decision& decision = verdict.decisions_of(*verdict.planned)[0];
@@ -416,7 +443,7 @@ void Call::take_own(const FoundRule& rule, const request::Verdict& verdict, base
       // counter has no time.
       result.seconds_until_reset = decision.reset_after.us > 0
                                        ? seconds_rounded_up(decision.reset_after)
-                                       : until_window_ends(numbers.window, now);
+                                       : until_window_ends(numbers, now);
       result.never_passes = result.standing.over && decision.retry_after == base::never;
       break;
     case limit::Algorithm::deny:
@@ -432,7 +459,8 @@ void Call::take_own(const FoundRule& rule, const request::Verdict& verdict, base
 
 // Replaces the descriptor's result by that of the tightest native rule, if that one is stricter. An
 // exceeded limit with shadow_mode does not count as stricter.
-void Call::take_native(const request::Verdict& verdict, Verb verb, DescriptorResult& result) {
+void Call::take_native(const request::Verdict& verdict, Verb verb, base::Time now,
+                       DescriptorResult& result) {
   const limit::Decision* const d = verdict.tightest;
   if (d == nullptr || verdict.limit == nullptr) return;
   if (verdict.planned != nullptr) {
@@ -446,7 +474,7 @@ void Call::take_native(const request::Verdict& verdict, Verb verb, DescriptorRes
   std::copy(verdict.rule.begin(), verdict.rule.end(), name);
   native.limit = told(*verdict.limit, {name, verdict.rule.size()});
   native.standing = standing_decided(!is_over(*d, verb), d->remaining);
-  native.window_seconds = seconds_rounded_up(verdict.limit->window);
+  native.window_seconds = seconds_rounded_up(limit::shown(*verdict.limit, now).window);
   native.metadata = result.metadata;
   fill_times(*d, native.standing.over, native);
   const bool own_over = result.standing.over && !result.shadow;

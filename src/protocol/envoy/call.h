@@ -131,7 +131,8 @@ class Call {
                    const EnvoyOptions& options);
   void take_own(const FoundRule& rule, const request::Verdict& verdict, base::Time now,
                 const Descriptor& descriptor, DescriptorResult& result);
-  void take_native(const request::Verdict& verdict, request::Verb verb, DescriptorResult& result);
+  void take_native(const request::Verdict& verdict, request::Verb verb, base::Time now,
+                   DescriptorResult& result);
   void count(const FoundRule& rule, const request::Verdict& verdict, const Descriptor& descriptor,
              bool sparing);
   void fail(CallError::Kind kind, wire::GrpcStatus status, std::string_view text);

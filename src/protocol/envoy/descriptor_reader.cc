@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <iterator>
 #include <memory>
 #include <span>
 #include <string>
@@ -12,6 +13,7 @@
 
 #include "base/bounds.h"
 #include "base/units.h"
+#include "limit/calendar.h"
 #include "policy/text.h"
 #include "protocol/envoy/map_reader.h"
 #include "protocol/envoy/metadata_value.h"
@@ -160,6 +162,7 @@ struct DescriptorReader::Fields {
   struct RateLimit {
     YamlNode map, unit, requests_per_unit, unlimited, name, replaces, window, algorithm, burst,
         over;
+    std::array<YamlNode, std::size(limit::calendar_keys)> calendar;  // in the keys' order
   };
   YamlNode key, value, descriptors, shadow_mode, quota_mode, detailed_metric, value_to_metric,
       share_threshold;
@@ -178,6 +181,8 @@ struct DescriptorReader::Fields {
                                        : nullptr;
   }
   YamlNode* of_limit(std::string_view word) {
+    for (size_t i = 0; i < limit->calendar.size(); ++i)
+      if (word == limit::calendar_keys[i]) return &limit->calendar[i];
     return word == "unit"                ? &limit->unit
            : word == "requests_per_unit" ? &limit->requests_per_unit
            : word == "unlimited"         ? &limit->unlimited
@@ -422,16 +427,53 @@ bool DescriptorReader::read_window(const Fields& fields, Limit& limit) {
     }
     limit.unit = *unit;
     limit.window = length_of(*unit);
-    return true;
+    return read_calendar(fields, std::nullopt, limit);
   }
+  if (const auto its = limit::calendar_unit(*window)) return read_calendar(fields, *its, limit);
+  if (!read_calendar(fields, std::nullopt, limit)) return false;
   const auto length = base::parse_duration(*window);
   if (!length || length->us == 0 || length->us > base::bounds::window_us_max) {
     maps_.error("window", from.window, in_ticks(*window) + " is not a length of a window",
-                "write a whole number and us, ms, s, m, h or d, as in `30s`, up to 36600d");
+                "write a whole number and us, ms, s, m, h or d, as in `30s`, up to 36600d, or a "
+                "window of the calendar: `hour`, `day`, `week`, `month` or `year`");
     return false;
   }
   limit.window = *length;
   limit.unit = unit_of(*length);
+  limit.extended = true;
+  return true;
+}
+
+// The keys beside a window of the calendar; without a unit there must be none.
+bool DescriptorReader::read_calendar(const Fields& fields,
+                                     std::optional<limit::Calendar::Unit> unit, Limit& limit) {
+  const auto& nodes = fields.limit->calendar;
+  std::array<std::string, std::size(limit::calendar_keys)> texts;
+  limit::CalendarWords words;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (!nodes[i] || nodes[i].is_null()) continue;
+    auto word = text(limit::calendar_keys[i], nodes[i]);
+    if (!word) return false;
+    texts[i] = *std::move(word);
+    *words.find(limit::calendar_keys[i]) = texts[i];
+  }
+  const auto fail = [&](const limit::CalendarProblem& problem) {
+    YamlNode at = fields.limit->window;
+    for (size_t i = 0; i < nodes.size(); ++i)
+      if (nodes[i] && limit::calendar_keys[i] == problem.key) at = nodes[i];
+    maps_.error(problem.key, at, problem.message, problem.remedy);
+    return false;
+  };
+  if (!unit) {
+    const auto problem = limit::beside_length(words);
+    return !problem || fail(*problem);
+  }
+  limit::Calendar::Terms terms;
+  if (const auto problem = limit::read_calendar(*unit, words, terms)) return fail(*problem);
+  const limit::Calendar::Interned its = limit::Calendar::intern(terms);
+  if (its.calendar == nullptr) return fail(limit::problem_of(its.fault, terms, true));
+  limit.calendar = its.calendar;
+  limit.window = limit::Calendar::nominal(*unit);
   limit.extended = true;
   return true;
 }
@@ -457,6 +499,12 @@ bool DescriptorReader::read_algorithm(const Fields& fields, Limit& limit) {
     }
     limit.algorithm = *named;
     limit.extended = true;
+    if (limit.calendar != nullptr && limit.algorithm != Algorithm::aligned_window) {
+      maps_.error("algorithm", from.algorithm,
+                  in_ticks(*word) + " cannot have windows of the calendar, which differ in length",
+                  "take it out, or write a length of time as the window, as in `30d`");
+      return false;
+    }
   }
   const bool denies_all = limit.requests_per_unit == 0;
   if (denies_all && limit.algorithm != Algorithm::aligned_window &&

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "limit/calendar.h"
 #include "protocol/envoy/limits.h"
 #include "protocol/envoy/map_reader.h"
 #include "protocol/envoy/words.h"
@@ -56,6 +57,7 @@ class DescriptorReader {
   bool add_rate_limit(YamlNode map, Fields& fields);
   std::optional<Limit> read_limit(const Fields& fields, YamlNode item, LimitSetBuilder& builder);
   bool read_window(const Fields& fields, Limit& limit);
+  bool read_calendar(const Fields& fields, std::optional<limit::Calendar::Unit> unit, Limit& limit);
   bool read_algorithm(const Fields& fields, Limit& limit);
   bool read_over(const Fields& fields, Limit& limit);
   bool read_replaces(const Fields& fields, LimitSetBuilder& builder, Limit& limit);

@@ -173,7 +173,8 @@ limit::Limit numbers_of(const Limit& limit) {
   return {.algorithm = limit.algorithm,
           .quota = limit.requests_per_unit,
           .window = limit.window,
-          .burst = limit.burst};
+          .burst = limit.burst,
+          .calendar = limit.calendar};
 }
 
 bool fits(std::string_view pattern, std::string_view key, std::string_view value,

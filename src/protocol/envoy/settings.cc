@@ -159,6 +159,31 @@ void EnvoySettings::review(const policy::RuleSet& rules, base::Diagnostics& diag
   const LimitRules* const its = LimitRules::of(rules);
   if (its == nullptr) return;
   const LimitSet& set = its->set();
+  const policy::Rule* of_days = nullptr;  // the first by a unit that is not the calendar's
+  size_t more_of_days = 0;
+  for (uint32_t number = 0; number < set.limits().size(); ++number) {
+    const Limit& limit = set.limits()[number];
+    if (limit.extended || limit.unlimited ||
+        (limit.unit != Unit::month && limit.unit != Unit::year))
+      continue;
+    if (of_days == nullptr)
+      of_days = &rules.rules(&dialect)[number];
+    else
+      ++more_of_days;
+  }
+  if (of_days != nullptr)
+    diagnostics.push_back(
+        {.severity = base::Diagnostic::Severity::warning,
+         .file = of_days->file,
+         .line = of_days->line,
+         .column = 0,
+         .subject = "limit " + of_days->name,
+         .message =
+             "`unit: month` has 30 days and `unit: year` 365, counted from 1970, as with the "
+             "original" +
+             (more_of_days > 0 ? "; so have " + base::counted(more_of_days, "other limit")
+                               : std::string()),
+         .remedy = "write `window: month` in its place for months of the calendar"});
   for (uint32_t number = 0; number < set.limits().size(); ++number) {
     const policy::Rule& rule = rules.rules(&dialect)[number];
     const Limit& limit = set.limits()[number];

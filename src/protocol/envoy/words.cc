@@ -25,10 +25,13 @@ constexpr std::string_view of_descriptor[] = {
     "key",        "value",           "rate_limit",      "descriptors",     "shadow_mode",
     "quota_mode", "detailed_metric", "value_to_metric", "share_threshold", "metadata"};
 constexpr std::string_view of_rate_limit[] = {
-    "unit",   "requests_per_unit", "unlimited", "name", "replaces",
-    "window", "algorithm",         "burst",     "over"};
+    "unit",        "requests_per_unit", "unlimited", "name",     "replaces",
+    "window",      "algorithm",         "burst",     "over",     "time_zone",
+    "week_starts", "month_day",         "year_day",  "starts_at"};
 constexpr std::string_view of_replaces[] = {"name"};
-constexpr std::string_view added[] = {"window", "algorithm", "burst", "over"};
+constexpr std::string_view added[] = {"window",    "algorithm", "burst",
+                                      "over",      "time_zone", "week_starts",
+                                      "month_day", "year_day",  "starts_at"};
 
 constexpr MapKind places[] = {MapKind::file, MapKind::descriptor, MapKind::rate_limit,
                               MapKind::replaces};
@@ -48,8 +51,8 @@ std::vector<std::string_view> all_words() {
 // The remedy for an unknown key: what its author may have meant.
 std::string remedy_for(std::string_view key) {
   if (key == "unit_multiplier") return "write `window: 5m` in place of the unit";
-  if (key == "calendar" || key == "time_zone")
-    return "windows of the calendar are not there yet; a unit of month has 30 days, one of year "
+  if (key == "calendar")
+    return "write `window: month` in place of the unit; a unit of month has 30 days, one of year "
            "365";
   return policy::known_words(key, all_words());
 }

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/bounds.h"
@@ -15,6 +16,7 @@
 #include "cli/arguments.h"
 #include "cli/asked_server.h"
 #include "cli/inspect.h"
+#include "client/calendar_words.h"
 #include "config/screen_text.h"
 #include "protocol/http/commands.h"
 
@@ -56,12 +58,18 @@ struct Asked {
   std::vector<std::string> limits, entries;
 };
 
-// The JSON of the limit QUOTA/WINDOW[:ALGORITHM[:BURST]]; nothing: the text has no slash.
+// The JSON of the limit QUOTA/WINDOW[:ALGORITHM[:BURST]], or QUOTA/month@ZONE; nothing: the text
+// has no slash.
 std::optional<Json> limit_of(const std::string& text) {
   const size_t slash = text.find('/');
   if (slash == std::string::npos) return std::nullopt;
   const size_t colon = std::min(text.find(':', slash), text.size());
   Json limit = {{"quota", text.substr(0, slash)}};
+  if (client::each_calendar_word(std::string_view(text).substr(slash + 1),
+                                 [&limit](std::string_view name, std::string_view value) {
+                                   limit[std::string(name)] = value;
+                                 }))
+    return limit;
   if (colon > slash + 1) limit["window"] = text.substr(slash + 1, colon - slash - 1);
   if (colon == text.size()) return limit;
   const size_t second = std::min(text.find(':', colon + 1), text.size());

@@ -32,12 +32,19 @@ void put_limit(const client_limit& limit, Writer& out) {
   out.open_object();
   out.name("quota");
   out.number(limit.quota);
-  if (limit.algorithm != client_algorithm::fixed_bucket) {
+  const bool is_calendar = client::each_calendar_word(
+      limit.calendar, [&out](std::string_view name, std::string_view value) {
+        out.name(name);
+        out.text(value);
+      });
+  if (!is_calendar && limit.algorithm != client_algorithm::fixed_bucket) {
     out.name("window");
     put_seconds(limit.window, out);
   }
-  out.name("algorithm");
-  out.text(algorithm_names[static_cast<size_t>(limit.algorithm)]);
+  if (!is_calendar) {
+    out.name("algorithm");
+    out.text(algorithm_names[static_cast<size_t>(limit.algorithm)]);
+  }
   if (limit.burst > 0) {
     out.name("burst");
     out.number(limit.burst);
@@ -59,6 +66,8 @@ std::string problem_of(const client_subject& subject) {
   for (const client_limit& limit : subject.limits)
     if (limit.quota < 1 || limit.window.count() < 0 || limit.burst < 0)
       return "a limit's quota must be 1 or more, its window and burst 0 or more";
+    else if (!limit.calendar.empty() && !client::is_calendar(limit))
+      return client::calendar_problem;
   return "";
 }
 

@@ -18,10 +18,13 @@
 #include "base/check.h"
 #include "base/decimal.h"
 #include "base/printable.h"
+#include "base/rfc3339.h"
 #include "base/text_writer.h"
 #include "base/units.h"
 #include "base/utf8.h"
+#include "limit/calendar.h"
 #include "limit/gcra.h"
+#include "limit/shown.h"
 #include "policy/inline_limits.h"
 #include "protocol/http/auth_request.h"
 #include "protocol/http/dialect.h"
@@ -854,8 +857,9 @@ void Exchange::write_limits(const ConnectionContext& around, Answer& answer) con
   if (told_.empty() && !outcome_.denied) return;
   if (is_plain(around)) [[likely]] {
     const Told& told = told_.front();
-    const auto texts = around.worker.policy_members.find(name_of(told), told.limit);
-    return append_plain_fields({texts.policy_member, texts.quoted_name, told.limit, told.decision},
+    const limit::Limit limit = limit::shown(told.limit, now_);
+    const auto texts = around.worker.policy_members.find(name_of(told), limit);
+    return append_plain_fields({texts.policy_member, texts.quoted_name, limit, told.decision},
                                around.options.headers, answer.fields);
   }
   std::vector<ShownLimit>& shown_limits = around.worker.shown_limits;
@@ -863,7 +867,7 @@ void Exchange::write_limits(const ConnectionContext& around, Answer& answer) con
   for (const Told& told : told_) {
     ShownLimit& shown = shown_limits.emplace_back();
     shown.name = name_of(told);
-    shown.limit = told.limit;
+    shown.limit = limit::shown(told.limit, now_);
     shown.decision = told.decision;
     if (around.options.partition_keys)
       shown.partition = std::string_view(told.partition.data(), told.partition.size());
@@ -1218,13 +1222,24 @@ void append_balance(const Decision& decision, bool over, base::Buffer& out) {
   writer.finish();
 }
 
-void append_limit(const limit::Limit& limit, base::Buffer& out) {
+void append_limit(const limit::Limit& limit, base::Time now, base::Buffer& out) {
   out.append(", \"algorithm\": \"");
   out.append(limit::name_of(limit.algorithm));
   out.append("\", \"quota\": ");
   base::append_decimal(limit.quota, out);
   out.append(", \"window\": ");
-  append_json_seconds(limit.window, out);
+  append_json_seconds(limit::shown(limit, now).window, out);
+  if (limit.calendar == nullptr) return;
+  const limit::Calendar::Window window = limit.calendar->window(now);
+  const auto put = [&out](std::string_view name, std::string_view text) {
+    out.append(name);
+    out.append(text);
+    out.append('"');
+  };
+  put(", \"calendar\": \"", name_of(limit.calendar->unit()));
+  put(", \"time_zone\": \"", limit.calendar->zone_name());
+  put(", \"starts\": \"", base::format_rfc3339({window.start_us}));
+  put(", \"ends\": \"", base::format_rfc3339({window.end_us}));
 }
 
 }  // namespace
@@ -1629,7 +1644,7 @@ void Exchange::append_limits(const Verdict& verdict, base::Buffer& out) const {
     append_json_text(rule_of(verdict), out);
     out.append(", ");
     append_decision(*verdict.tightest, verdict.tightest->allowed, out);
-    append_limit(*verdict.limit, out);
+    append_limit(*verdict.limit, now_, out);
     out.append('}');
   }
   for (const Charge& charge : verdict.charges) {
@@ -1650,7 +1665,7 @@ void Exchange::append_limits(const Verdict& verdict, base::Buffer& out) const {
       route_->action == Action::charge
           ? append_balance(decisions[i], debt_of(decisions[i]) > 0, out)
           : append_decision(decisions[i], decisions[i].allowed, out);
-      append_limit(charge.limits[i], out);
+      append_limit(charge.limits[i], now_, out);
       if (route_->action == Action::explain) {
         out.append(", \"counter\": ");
         std::string counter = charge.space->prefix;

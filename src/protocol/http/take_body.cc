@@ -11,6 +11,7 @@
 #include "base/same.h"
 #include "base/units.h"
 #include "base/utf8.h"
+#include "limit/calendar.h"
 #include "limit/decide.h"
 #include "policy/text.h"
 #include "request/charge_ids.h"
@@ -263,9 +264,22 @@ static_assert(base::bounds::quota_max == 9'007'199'254'740'991 &&
 enum class BodyMember : uint32_t { entries, key, limits, takes, n, all, mode, detail, timeout, id };
 constexpr std::array<std::string_view, 10> body_members = {
     "entries", "key", "limits", "takes", "n", "all", "mode", "detail", "timeout", "id"};
-enum class LimitMember : uint32_t { name, quota, window, algorithm, burst, over };
-constexpr std::array<std::string_view, 6> limit_members = {"name",      "quota", "window",
-                                                           "algorithm", "burst", "over"};
+enum class LimitMember : uint32_t {
+  name,
+  quota,
+  window,
+  algorithm,
+  burst,
+  over,
+  time_zone,
+  week_starts,
+  month_day,
+  year_day,
+  starts_at
+};
+constexpr std::array<std::string_view, 11> limit_members = {
+    "name",      "quota",       "window",    "algorithm", "burst",    "over",
+    "time_zone", "week_starts", "month_day", "year_day",  "starts_at"};
 constexpr std::array<Algorithm, 6> take_algorithms = {
     Algorithm::token_bucket,   Algorithm::fixed_window, Algorithm::aligned_window,
     Algorithm::sliding_window, Algorithm::sliding_log,  Algorithm::fixed_bucket};
@@ -516,30 +530,82 @@ class TakeBodyParser {
           "{\"quota\": 100, \"window\": \"1m\"}");
     TakeBody::NamedLimit named{{.algorithm = Algorithm::token_bucket}, {}};
     uint32_t seen = 0;
+    std::optional<limit::Calendar::Unit> unit;
+    limit::CalendarWords words;
     const bool sound = read_object([&](std::string_view its_name) {
-      constexpr uint32_t allowed = set_of(name, quota, window, algorithm, burst, over);
+      constexpr uint32_t allowed = set_of(name, quota, window, algorithm, burst, over, time_zone,
+                                          week_starts, month_day, year_day, starts_at);
       switch (static_cast<LimitMember>(find_member(its_name, limit_members, allowed, seen))) {
         case name:
           return read_name(first, named.name);
         case quota:
           return read_units(quota, named.limit.quota);
         case window:
-          return read_window(named.limit.window);
+          return read_window(named.limit.window, unit);
         case algorithm:
           return read_algorithm(named.limit.algorithm);
         case burst:
           return read_units(burst, named.limit.burst);
         case over:
           return read_over(named.counts);
+        case time_zone:
+        case week_starts:
+        case month_day:
+        case year_day:
+        case starts_at:
+          return read_calendar_word(its_name, *words.find(its_name));
       }
       return false;
     });
-    if (!sound || !check_limit(named.limit, seen)) return false;
+    if (!sound || !check_limit(named.limit, seen) ||
+        !read_calendar(unit, words, (seen & set_of(algorithm)) != 0, named.limit))
+      return false;
     body_.limits.push_back(named);
     return true;
   }
 
-  // Checks what policies check too (policy/read/native.cc).
+  bool read_calendar_word(std::string_view its_name, std::optional<std::string_view>& to) {
+    std::string_view text;
+    if (scanner_.is_at_number() && its_name == "month_day") {
+      if (!scanner_.read_number(text)) return false;
+    } else if (scanner_.peek() != '"') {
+      return scanner_.refuse(
+          "a member of a window of the calendar must be a text, or of "
+          "`month_day` a number");
+    } else if (!scanner_.read_text(text)) {
+      return false;
+    }
+    to = text;
+    return true;
+  }
+
+  // The window of a limit that may be one of the calendar.
+  bool read_calendar(std::optional<limit::Calendar::Unit> unit, const limit::CalendarWords& words,
+                     bool has_algorithm, limit::Limit& limit) {
+    const auto fail_by = [&](const limit::CalendarProblem& problem) {
+      return fail_at(problem.key, {"`", problem.key, "`: ", problem.message, "; ", problem.remedy});
+    };
+    if (!unit) {
+      const auto problem = limit::beside_length(words);
+      return !problem || fail_by(*problem);
+    }
+    if (has_algorithm && limit.algorithm != Algorithm::aligned_window)
+      return fail_at("window",
+                     {"`window` is one of the calendar, which ", limit::name_of(limit.algorithm),
+                      " cannot have, as they differ in length: take the algorithm out"});
+    if (limit.burst != 0)
+      return fail_at("burst", {"`burst` is for token_bucket, and windows of the calendar are of "
+                               "aligned_window: take it out"});
+    limit.algorithm = Algorithm::aligned_window;
+    limit.window = limit::Calendar::nominal(*unit);
+    limit::Calendar::Terms terms;
+    if (const auto problem = limit::read_calendar(*unit, words, terms)) return fail_by(*problem);
+    const limit::Calendar::Interned its = limit::Calendar::intern(terms, true);
+    limit.calendar = its.calendar;
+    return limit.calendar != nullptr || fail_by(limit::problem_of(its.fault, terms, false));
+  }
+
+  // Checks what policies check too (policy/read/native.h).
   bool check_limit(limit::Limit& limit, uint32_t seen) {
     const bool is_bucket = limit.algorithm == Algorithm::token_bucket;
     const bool is_fixed = limit.algorithm == Algorithm::fixed_bucket;
@@ -554,7 +620,7 @@ class TakeBodyParser {
           {"`window` is missing: add the length of time that the quota is for, "
            "such as \"1m\""});
     if ((seen & set_of(burst)) == 0) {
-      if (is_bucket || is_fixed) limit.burst = limit.quota;
+      if ((is_bucket && limit.window.us > 0) || is_fixed) limit.burst = limit.quota;
     } else if (!is_bucket) {
       return fail_at("burst", {"`burst` is for token_bucket, and this is a ",
                                limit::name_of(limit.algorithm), ": take it out"});
@@ -606,10 +672,11 @@ class TakeBodyParser {
     return to > 0 || scanner_.fail({sentence});
   }
 
-  // Reads a window: a number of seconds, or a text as in policies.
-  bool read_window(base::Duration& to) {
+  // Reads a window: a number of seconds, or a text as in policies. Of one of the calendar `unit`.
+  bool read_window(base::Duration& to, std::optional<limit::Calendar::Unit>& unit) {
     constexpr std::string_view sentence =
-        "`window` must be a length of time such as \"1m\", or a number of seconds";
+        "`window` must be a length of time such as \"1m\", a number of seconds, or a window of the "
+        "calendar: \"hour\", \"day\", \"week\", \"month\" or \"year\"";
     constexpr std::string_view range =
         "`window` must be 1us to 36600d; a number of seconds has at most 6 digits behind the point";
     if (scanner_.is_at_number()) {
@@ -619,6 +686,7 @@ class TakeBodyParser {
       if (scanner_.peek() != '"') return scanner_.refuse(sentence);
       if (!scanner_.read_text(text)) return false;
       const auto length = base::parse_duration(text);
+      if (!length && (unit = limit::calendar_unit(text))) return true;
       if (!length && base::parse_count(text))
         return scanner_.fail(
             {"`window` has no unit: write a number in place of a text if seconds "
@@ -821,16 +889,18 @@ constexpr size_t query_pairs_max = 256;
 struct ReadQuery {
   std::vector<std::pair<std::string, std::string>> entries;
   // The values of query_names, as texts: of the limit that comes with the request, and of the take.
-  std::array<std::optional<std::string>, 6> values;
+  std::array<std::optional<std::string>, 11> values;
   bool always_ok = false;
 };
 
-constexpr std::array<std::string_view, 6> query_names = {"key",       "limit", "window",
-                                                         "algorithm", "burst", "n"};
+constexpr std::array<std::string_view, 11> query_names = {
+    "key",       "limit",       "window",    "algorithm", "burst",    "n",
+    "time_zone", "week_starts", "month_day", "year_day",  "starts_at"};
 
 std::string unknown_parameter(std::string_view name) {
   return "the query has an unknown parameter `" + std::string(name.substr(0, 64)) +
-         "`; it takes entry, key, limit, window, algorithm, burst, n and status=200";
+         "`; it takes entry, key, limit, window, algorithm, burst, time_zone, week_starts, "
+         "month_day, year_day, starts_at, n and status=200";
 }
 
 base::Done add_entry(const std::string& text, ReadQuery& read) {
@@ -871,7 +941,8 @@ base::Result<TakeOfQuery> body_of_query(std::string_view query) {
     query.remove_prefix(std::min(pair.size() + 1, query.size()));
     if (base::Done added = add_pair(pair, read); !added) return std::move(added).problem();
   }
-  const auto& [key, limit, window, algorithm, burst, n] = read.values;
+  const auto& [key, limit, window, algorithm, burst, n, time_zone, week_starts, month_day, year_day,
+               starts_at] = read.values;
   std::string body;
   base::JsonWriter to(body, base::JsonForm::spaced);
   const auto put = [&](std::string_view name, const std::optional<std::string>& value) {
@@ -887,7 +958,8 @@ base::Result<TakeOfQuery> body_of_query(std::string_view query) {
     to.close_object();
   }
   put("key", key);
-  if (limit || window || algorithm || burst) {
+  if (limit || window || algorithm || burst || time_zone || week_starts || month_day || year_day ||
+      starts_at) {
     to.name("limits");
     to.open_list();
     to.open_object();
@@ -895,6 +967,11 @@ base::Result<TakeOfQuery> body_of_query(std::string_view query) {
     put("window", window);
     put("algorithm", algorithm);
     put("burst", burst);
+    put("time_zone", time_zone);
+    put("week_starts", week_starts);
+    put("month_day", month_day);
+    put("year_day", year_day);
+    put("starts_at", starts_at);
     to.close_object();
     to.close_list();
   }

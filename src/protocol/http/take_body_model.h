@@ -4,8 +4,10 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -16,6 +18,7 @@
 
 #include "base/bounds.h"
 #include "base/units.h"
+#include "limit/calendar.h"
 #include "limit/decide.h"
 #include "limit/limit.h"
 #include "protocol/http/take_body.h"
@@ -329,7 +332,8 @@ class Reader {
   }
 
   static NamedLimit limit_of(const Json& json) {
-    check_members(json, {"name", "quota", "window", "algorithm", "burst", "over"});
+    check_members(json, {"name", "quota", "window", "algorithm", "burst", "over", "time_zone",
+                         "week_starts", "month_day", "year_day", "starts_at"});
     NamedLimit named;
     limit::Limit& limit = named.limit;
     if (const Json* name = member(json, "name")) {
@@ -345,8 +349,30 @@ class Reader {
     require(quota != nullptr);
     limit.quota = units(*quota);
     const Json* const window = member(json, "window");
+    limit::CalendarWords words;
+    std::array<std::string, std::size(limit::calendar_keys)> texts;
+    for (size_t i = 0; i < texts.size(); ++i) {
+      const Json* const one = member(json, std::string(limit::calendar_keys[i]));
+      if (one == nullptr) continue;
+      const bool is_number = limit::calendar_keys[i] == "month_day" && one->is_number();
+      texts[i] = is_number ? one->dump() : text(*one);
+      *words.find(limit::calendar_keys[i]) = texts[i];
+    }
+    const auto unit = window != nullptr && window->is_string() ? limit::calendar_unit(text(*window))
+                                                               : std::nullopt;
+    if (!unit) require(words.first().empty());
+    if (unit) {
+      require(member(json, "burst") == nullptr);
+      require(member(json, "algorithm") == nullptr || limit.algorithm == Algorithm::aligned_window);
+      limit::Calendar::Terms terms;
+      require(!limit::read_calendar(*unit, words, terms));
+      limit.algorithm = Algorithm::aligned_window;
+      limit.window = limit::Calendar::nominal(*unit);
+      limit.calendar = limit::Calendar::intern(terms, true).calendar;
+      require(limit.calendar != nullptr);
+    }
     require((window == nullptr) == (limit.algorithm == Algorithm::fixed_bucket));
-    if (window != nullptr) limit.window = length(*window);
+    if (window != nullptr && !unit) limit.window = length(*window);
     const Json* const burst = member(json, "burst");
     require(burst == nullptr || limit.algorithm == Algorithm::token_bucket);
     if (burst != nullptr)
@@ -469,12 +495,16 @@ class Writer {
     const bool is_bucket = one.algorithm == Algorithm::token_bucket;
     std::vector<std::string> members = {member("quota", units(one.quota))};
     if (!named.name.empty()) members.push_back(member("name", text(named.name)));
-    if (one.window.us != 0) {
+    if (one.calendar != nullptr) {
+      members.push_back(member("window", text(name_of(one.calendar->unit()))));
+      for (const auto& [key, value] : one.calendar->members())
+        members.push_back(member(std::string(key), text(value)));
+    } else if (one.window.us != 0) {
       const bool as_text = choose_(2) == 0;
       members.push_back(member(
           "window", as_text ? text(base::spell_duration(one.window)) : number(one.window.us, 6)));
     }
-    if (!is_bucket || choose_(2) == 0)
+    if ((!is_bucket && one.calendar == nullptr) || choose_(2) == 0)
       members.push_back(member("algorithm", text(limit::name_of(one.algorithm))));
     if (is_bucket && (one.burst != one.quota || choose_(2) == 0))
       members.push_back(member("burst", units(one.burst)));

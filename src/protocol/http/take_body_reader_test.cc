@@ -14,6 +14,7 @@
 #include "limit/limit.h"
 #include "protocol/http/take_body.h"
 #include "protocol/http/take_body_model.h"
+#include "testing/some_calendar.h"
 #include "tests/support/dice.h"
 
 namespace sluice::http::take_body_reader_test {
@@ -82,6 +83,9 @@ class Random {
   }
 
   limit::Limit limit() {
+    if (dice_(8) == 0)
+      return testing::calendar_limit(static_cast<size_t>(dice_(7)),
+                                     number(base::bounds::quota_max, 1));
     limit::Limit one;
     one.algorithm = static_cast<Algorithm>(static_cast<int>(Algorithm::fixed_window) + dice_(6));
     const bool is_log = one.algorithm == Algorithm::sliding_log;

@@ -287,6 +287,16 @@ class CommandWords {
   std::string& text_;
 };
 
+// The word of a member of policies.
+constexpr std::string_view calendar_word(std::string_view name) {
+  return name == "time_zone"     ? "ZONE"
+         : name == "week_starts" ? "WEEKSTARTS"
+         : name == "month_day"   ? "MONTHDAY"
+         : name == "year_day"    ? "YEARDAY"
+         : name == "starts_at"   ? "STARTSAT"
+                                 : name;
+}
+
 constexpr std::string_view algorithm_word(client_algorithm algorithm) {
   switch (algorithm) {
     case client_algorithm::token_bucket:
@@ -325,6 +335,8 @@ std::string problem_of(const client_subject& subject) {
   for (const client_limit& limit : subject.limits)
     if (limit.quota < 1 || limit.window.count() < 0 || limit.burst < 0)
       return "a limit's quota must be 1 or more, its window and burst 0 or more";
+    else if (!limit.calendar.empty() && !client::is_calendar(limit))
+      return client::calendar_problem;
   return "";
 }
 
@@ -340,6 +352,12 @@ void add_subject(const client_subject& subject, CommandWords& words) {
   for (const client_limit& limit : subject.limits) {
     words.add("LIMIT");
     words.add(limit.quota);
+    if (client::each_calendar_word(limit.calendar,
+                                   [&words](std::string_view name, std::string_view value) {
+                                     if (name != "window") words.add(calendar_word(name));
+                                     words.add(value);
+                                   }))
+      continue;
     words.add(limit.window);
     if (limit.algorithm != client_algorithm::token_bucket) {
       words.add("ALGORITHM");

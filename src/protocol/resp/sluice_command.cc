@@ -5,11 +5,13 @@
 #include <cmath>
 #include <cstdlib>
 #include <iterator>
+#include <optional>
 #include <string>
 
 #include "base/bounds.h"
 #include "base/buffer.h"
 #include "base/units.h"
+#include "limit/calendar.h"
 #include "limit/decide.h"
 #include "limit/limit.h"
 #include "policy/inline_limits.h"
@@ -39,9 +41,9 @@ constexpr size_t float_bytes_max = 5 * 1024 - 1;
 constexpr long double timeout_us_end = 4611686018427387904.0L;  // 2^62
 
 // Words that end a list of entries in any command. In bit sets the first word is bit 0, and so on.
-constexpr std::string_view grammar_words[] = {"N",        "ALL",  "NOW",   "EACH",
-                                              "WITHNAME", "ID",   "LIMIT", "ALGORITHM",
-                                              "BURST",    "OVER", "KEY",   "ENTRIES"};
+constexpr std::string_view grammar_words[] = {
+    "N",    "ALL", "NOW",     "EACH", "WITHNAME",   "ID",       "LIMIT",   "ALGORITHM", "BURST",
+    "OVER", "KEY", "ENTRIES", "ZONE", "WEEKSTARTS", "MONTHDAY", "YEARDAY", "STARTSAT"};
 constexpr uint32_t n_option = 1, all_option = 2, now_option = 4, each_option = 8, name_option = 16,
                    id_option = 32;
 
@@ -75,6 +77,28 @@ constexpr AlgorithmWord algorithm_words[] = {
     {"ALIGNED_WINDOW", Algorithm::aligned_window}, {"SLIDING_WINDOW", Algorithm::sliding_window},
     {"SLIDING_LOG", Algorithm::sliding_log},       {"FIXED_BUCKET", Algorithm::fixed_bucket},
 };
+
+struct CalendarUnitWord {
+  std::string_view word;
+  limit::Calendar::Unit unit;
+};
+
+constexpr CalendarUnitWord calendar_unit_words[] = {{"HOUR", limit::Calendar::Unit::hour},
+                                                    {"DAY", limit::Calendar::Unit::day},
+                                                    {"WEEK", limit::Calendar::Unit::week},
+                                                    {"MONTH", limit::Calendar::Unit::month},
+                                                    {"YEAR", limit::Calendar::Unit::year}};
+
+// The words beside such a window, each with the key of policies.
+struct CalendarWord {
+  std::string_view word, key;
+};
+
+constexpr CalendarWord calendar_words[] = {{"ZONE", "time_zone"},
+                                           {"WEEKSTARTS", "week_starts"},
+                                           {"MONTHDAY", "month_day"},
+                                           {"YEARDAY", "year_day"},
+                                           {"STARTSAT", "starts_at"}};
 
 // The bit of the word; 0: it is not one of grammar_words.
 uint32_t grammar_bit(std::string_view word) {
@@ -224,10 +248,14 @@ class SluiceCommandReader {
     limit::Limit limit{.algorithm = Algorithm::token_bucket};
     if (!read_units(words_[at_++], limit.quota, "ERR quota must be positive")) return false;
     const std::string_view window = words_[at_++];
+    std::optional<limit::Calendar::Unit> unit;
+    for (const CalendarUnitWord& one : calendar_unit_words)
+      if (is_word(window, one.word)) unit = one.unit;
     auto length = base::parse_duration(window);
     if (!length) length = parse_seconds(window);
-    if (!length) return fail("ERR window is not a length of time");
-    limit.window = *length;
+    if (!length && !unit) return fail("ERR window is not a length of time");
+    limit.window = unit ? limit::Calendar::nominal(*unit) : *length;
+    limit::CalendarWords calendar;
     bool has_algorithm = false, has_burst = false, has_over = false;
     while (true) {
       if (!has_algorithm && take_word("ALGORITHM")) {
@@ -245,11 +273,55 @@ class SluiceCommandReader {
         if (!is_word(word, "COUNT") && !is_word(word, "REFUSE"))
           return fail("ERR OVER must be COUNT or REFUSE");
         counts = is_word(word, "COUNT");
+      } else if (auto* const word = take_calendar_word(calendar)) {
+        if (is_done()) return syntax_error();
+        *word = words_[at_++];
       } else {
         break;
       }
     }
-    return add_limit(limit, has_burst);
+    return read_calendar(unit, calendar, has_algorithm, limit) && add_limit(limit, has_burst);
+  }
+
+  // The place of the word that comes next; null: it is none, or comes again.
+  std::optional<std::string_view>* take_calendar_word(limit::CalendarWords& words) {
+    if (is_done()) return nullptr;
+    for (const CalendarWord& one : calendar_words) {
+      if (!is_word(words_[at_], one.word)) continue;
+      auto* const place = words.find(one.key);
+      if (place->has_value()) return nullptr;
+      ++at_;
+      return place;
+    }
+    return nullptr;
+  }
+
+  bool read_calendar(std::optional<limit::Calendar::Unit> unit, limit::CalendarWords words,
+                     bool has_algorithm, limit::Limit& limit) {
+    const auto fail_by = [&](const limit::CalendarProblem& problem) {
+      for (const CalendarWord& one : calendar_words)
+        if (one.key == problem.key)
+          return fail("ERR ", one.word, ": " + problem.message + "; " + problem.remedy);
+      return fail("ERR ", problem.message, "; " + problem.remedy);
+    };
+    if (!unit) {
+      const auto problem = limit::beside_length(words);
+      return !problem || fail_by(*problem);
+    }
+    if (has_algorithm && limit.algorithm != Algorithm::aligned_window)
+      return fail(
+          "ERR a window of the calendar is of aligned_window alone, as they differ in "
+          "length");
+    limit.algorithm = Algorithm::aligned_window;
+    // Days in whatever case, as all words.
+    std::string day(words.week_starts.value_or(""));
+    for (char& c : day) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+    if (words.week_starts) words.week_starts = day;
+    limit::Calendar::Terms terms;
+    if (const auto problem = limit::read_calendar(*unit, words, terms)) return fail_by(*problem);
+    const limit::Calendar::Interned its = limit::Calendar::intern(terms, true);
+    limit.calendar = its.calendar;
+    return limit.calendar != nullptr || fail_by(limit::problem_of(its.fault, terms, false));
   }
 
   bool add_limit(limit::Limit& limit, bool has_burst) {

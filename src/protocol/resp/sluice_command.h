@@ -11,9 +11,12 @@
 //   subject   KEY=VALUE... up to the first word of this grammar (not of MTAKE)
 //             ENTRIES numentries KEY=VALUE...
 //             KEY key LIMIT quota window [ALGORITHM word] [BURST n] [OVER COUNT|REFUSE] [LIMIT ...]
-//   words     Command names, options and algorithms may have any case. Options may have any order
-//             after the subject, ALGORITHM, BURST and OVER after the window of their limit; each at
-//             most once.
+//             KEY key LIMIT quota HOUR|DAY|WEEK|MONTH|YEAR [ZONE name] [WEEKSTARTS day]
+//                     [MONTHDAY n] [YEARDAY MM-DD] [STARTSAT HH:MM] [OVER COUNT|REFUSE] [LIMIT ...]
+//   words     Command names, options, algorithms, windows and days may have any case. Options may
+//   have any order
+//             after the subject, ALGORITHM, BURST, OVER and the words of a calendar after the
+//             window of their limit; each at most once.
 //   entry     Split at the first `=`; the key must not be empty, the value may. 1 to
 //             sluice_entries_max entries; the rules decide about repeated keys.
 //   key       Any bytes; may be empty.
@@ -21,6 +24,7 @@
 //             in policies: 100, 10_000, 5k, 2M; 1 to base::bounds::quota_max.
 //   window    As in policies (250ms, 60s, 1h), or seconds with up to 6 digits after the point (and
 //             zeros after these); 1 us to base::bounds::window_us_max. For fixed_bucket it is 0.
+//             Or a word of the calendar, whose window is interned (limit/calendar.h).
 //   limits    1 to limit::slots_max, with at most limit::cells_max cells together. BURST is only
 //             for token_bucket, which is the default.
 //   timeout   A float, as in BLPOP, to the nearest microsecond; above 0 it is at least 1 us.

@@ -14,9 +14,11 @@
 #include <vector>
 
 #include "base/bounds.h"
+#include "limit/calendar.h"
 #include "limit/decide.h"
 #include "limit/limit.h"
 #include "protocol/resp/sluice_command.h"
+#include "testing/some_calendar.h"
 
 namespace sluice::resp::sluice_model {
 
@@ -99,6 +101,18 @@ class Writer {
     }
   }
 
+  static std::string upper(std::string_view word) {
+    std::string all(word);
+    for (char& c : all) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+    return all;
+  }
+  static std::string word_of(std::string_view key) {
+    return key == "time_zone"     ? "ZONE"
+           : key == "week_starts" ? "WEEKSTARTS"
+           : key == "month_day"   ? "MONTHDAY"
+           : key == "year_day"    ? "YEARDAY"
+                                  : "STARTSAT";
+  }
   std::string any_case(std::string word) {
     for (char& c : word)
       if (choose_(2) == 1) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
@@ -120,15 +134,18 @@ class Writer {
   }
 
   Written written(const limit::Limit& limit, bool counts) {
-    Written words = {any_case("LIMIT"), units(limit.quota), window(limit.window.us)};
+    const limit::Calendar* const calendar = limit.calendar;
+    Written words = {
+        any_case("LIMIT"), units(limit.quota),
+        calendar != nullptr ? any_case(upper(name_of(calendar->unit()))) : window(limit.window.us)};
     std::vector<Written> options;
+    if (calendar != nullptr)
+      for (const auto& [key, value] : calendar->members())
+        options.push_back(
+            {any_case(word_of(key)), key == "week_starts" ? any_case(upper(value)) : value});
     const bool is_default = limit.algorithm == limit::Algorithm::token_bucket;
-    if (!is_default || choose_(2) == 1) {
-      std::string word(limit::name_of(limit.algorithm));
-      std::transform(word.begin(), word.end(), word.begin(),
-                     [](char c) { return c == '_' ? c : static_cast<char>(c - 'a' + 'A'); });
-      options.push_back({any_case("ALGORITHM"), any_case(word)});
-    }
+    if ((!is_default && calendar == nullptr) || choose_(2) == 1)
+      options.push_back({any_case("ALGORITHM"), any_case(upper(limit::name_of(limit.algorithm)))});
     if (is_default && (limit.burst != limit.quota || choose_(2) == 1))
       options.push_back({any_case("BURST"), units(limit.burst)});
     if (counts)
@@ -242,6 +259,8 @@ class AnyCommand {
 
   limit::Limit limit() {
     using limit::Algorithm;
+    if (dice_(8) == 0)
+      return testing::calendar_limit(dice_(size_t{7}), number(1, base::bounds::quota_max));
     limit::Limit limit{.algorithm = static_cast<Algorithm>(2 + dice_(6)),
                        .quota = number(1, base::bounds::quota_max)};
     if (limit.algorithm != Algorithm::fixed_bucket)
