@@ -32,7 +32,7 @@ extern const std::string_view lua_gcra;
 // and lua_states.
 extern const std::string_view lua_tat_text;
 // The first lines of F.f and F.a; lua_window is the rest of each.
-extern const std::string_view lua_fixed_window, lua_aligned_window, lua_window;
+extern const std::string_view lua_fixed_window, lua_aligned_window, lua_window, lua_calendar_window;
 // P.x(state, units, quota, window, burst): the state after units were given back.
 extern const std::string_view lua_put;
 // carry_over: the state of a limit under another limit (limit/carry_over.h).

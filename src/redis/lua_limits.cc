@@ -227,6 +227,50 @@ const std::string_view lua_window = R"lua(
 end
 )lua";
 
+// An aligned window of a calendar (limit/calendar.h). `b` are the boundaries around the window of
+// the clock of the server that asks, from the start of the one before to the end of the one behind,
+// and the nominal length: this Redis' time may be in any of the three. Of a limit that the counter
+// was written under it is a number: its state counts until its end.
+const std::string_view lua_calendar_window = R"lua(
+local function calendar_of(text)
+  local all = {}
+  for x in string.gmatch(text, '%d+') do all[#all + 1] = N(x) end
+  return {calendar = all}
+end
+-- The window of now; nil: it is not known.
+local function calendar_window(b)
+  local all = type(b) == 'table' and b.calendar
+  if not all then return nil end
+  for i = 1, 3 do
+    if now >= all[i] and now < all[i + 1] then return all[i], all[i + 1] end
+  end
+  esc = {err = 'CLOCK the time of Redis is in another window of the calendar than that of the server'}
+  return now, now + ONE
+end
+F.m = function(s, q, w, b, c)
+  local start, ends = calendar_window(b)
+  local m, u, cut = s[1] or Z, s[2] or Z, false
+  if u > Z and (start and m > start or not start and now < m) then
+    if start and m ~= ends then m = ends cut = true end
+  else
+    m = ends or now
+    u = Z
+  end
+  local left, retry = q - u, Z
+  local ok = c <= left
+  if ok then u = u + c left = left - c
+  elseif c > q then retry = NEVER
+  else retry = m - now end
+  if u > Z then return ok, left, m - now, retry, {m, u}, cut end
+  return ok, left, Z, retry, {}, false
+end
+P.m = function(s, units, q, w, b)
+  local start = calendar_window(b) or now
+  if s[2] and s[2] > Z and s[1] > start and units < s[2] then return {s[1], s[2] - units} end
+  return {}
+end
+)lua";
+
 // A bucket in debt has four numbers: the third is the time of the state (limit/debt.h), the fourth
 // is not used.
 const std::string_view lua_token_bucket = R"lua(
@@ -736,7 +780,9 @@ local function wait_behind(s, l, units)
   else
     wait = div(more - ONE, l[2]) + ONE
     if l[1] == 's' then wait = wait + ONE end
-    wait = mul(wait, l[3])
+    local length = l[3]
+    if l[1] == 'm' then length = l[4].calendar[5] end
+    wait = mul(wait, length)
   end
   wait = wait + reset
   if wait < most then return wait end

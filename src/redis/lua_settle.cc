@@ -22,7 +22,9 @@
 //            count     the number of limits that follow
 //          If the name is `window`, the arguments of W.charge stand in place of the first four, and
 //          the last two are empty. Then for each limit:
-//            letter, quota, window, burst; for gcra_* those of this request (the name has 1,1,1)
+//            letter, quota, window, burst; for gcra_* those of this request (the name has 1,1,1);
+//            for a window of the calendar its code in place of the window, and in place of the
+//            burst boundaries (lua_calendar_window; the name has 0)
 //   value  name, blank, and a state for each limit, separated by semicolons: `-` if it is fresh,
 //          else marks and units.
 //          After the limits in force the name may have `|` and the limits that are left out; their
@@ -132,7 +134,7 @@ local function read(v)
   local states, limits = name and read_states(rest), {}
   if not states then return nil end
   local own = match(name, '^([^|]*)|')
-  for letter, q, w, b in gmatch(name, ';([fatslbudchg])(%d+),(%d+),(%d+)') do
+  for letter, q, w, b in gmatch(name, ';([fatslbudchgm])(%d+),(%d+),(%d+)') do
     limits[#limits + 1] = {letter, N(q), N(w), N(b)}
     local s = states[#limits]
     local four = s and #s == 4
@@ -144,7 +146,7 @@ local function read(v)
   local was, left = {}, {}
   local at = own and 0 or #limits
   if own then
-    for _ in gmatch(own, ';[fatslbudchg]%d+,%d+,%d+') do at = at + 1 end
+    for _ in gmatch(own, ';[fatslbudchgm]%d+,%d+,%d+') do at = at + 1 end
   end
   for i = 1, #limits do
     local one = {l = limits[i], s = states[i]}
@@ -290,7 +292,7 @@ else
   if c.verb == 'c' then c.over = sub(verb, 2) elseif c.verb == 'x' then c.dropped = Z end
   at = at + 7
   for i = 1, n do
-    c.limits[i] = {A[at], N(A[at + 1]), N(A[at + 2]), N(A[at + 3])}
+    c.limits[i] = {A[at], N(A[at + 1]), N(A[at + 2]), A[at] == 'm' and calendar_of(A[at + 3]) or N(A[at + 3])}
     at = at + 4
   end
   local v = call('GET', KEYS[k])
@@ -760,6 +762,7 @@ function U.f(s, m, p, q, w, b, c)
   return {m, s[2] - c}
 end
 U.a = U.f
+U.m = U.f
 function U.t(s, m, p, q, w, b, c)
   if not s[1] or m <= now then return s end
   local back = least(mul(c, w), mul(m - ONE - now, q) + p)
@@ -807,7 +810,7 @@ local function undo_own(key, v, name, cost, costs, keep_fresh, n, receipt, from)
   local its, rest = match(v, '^(s1;%S+) (.*)$')
   local states, limits = its and read_states(rest), {}
   if not states then return false end
-  for one in gmatch(its, ';([fatslbudchg]%d+,%d+,%d+)') do limits[#limits + 1] = one end
+  for one in gmatch(its, ';([fatslbudchgm]%d+,%d+,%d+)') do limits[#limits + 1] = one end
   if #limits ~= #states then return false end
   local i, all = 0, true
   for one in gmatch(receipt, '[^,]+') do

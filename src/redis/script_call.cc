@@ -9,6 +9,7 @@
 
 #include "base/bounds.h"
 #include "base/check.h"
+#include "limit/calendar.h"
 #include "limit/gcra.h"
 #include "limit/wide.h"
 #include "redis/arrival.h"
@@ -91,6 +92,30 @@ void append_head(std::string& out, char type, size_t number) {
   out += type;
   out += to_text(number, room);
   out += "\r\n";
+}
+
+// The letter of a window of a calendar, and its number: the code without what a double cannot hold.
+constexpr char calendar_letter = 'm';
+int64_t number_of(const limit::Calendar& calendar) {
+  return static_cast<int64_t>(calendar.code() & ((uint64_t{1} << 53) - 1));
+}
+
+void append_calendar_limit(std::string& out, const Limit& limit, std::string_view burst) {
+  append_bulk(out, std::string_view(&calendar_letter, 1));
+  append_bulk(out, limit.quota);
+  append_bulk(out, number_of(*limit.calendar));
+  append_bulk(out, burst);
+}
+
+// The start of the window before that of `now`, its own, the one behind and that one's end, and the
+// nominal length.
+std::string boundaries_of(const Limit& limit, limit::Time now) {
+  const limit::Calendar& calendar = *limit.calendar;
+  const limit::Calendar::Window window = calendar.window(now);
+  const auto at = [](int64_t us) { return std::to_string(std::max<int64_t>(us, 0)) + ','; };
+  return at(calendar.find({window.start_us - 1}).start_us) + at(window.start_us) +
+         at(window.end_us) + at(calendar.find({window.end_us}).end_us) +
+         std::to_string(limit.window.us);
 }
 
 void append_limit(std::string& out, char letter, const Limit& limit) {
@@ -209,6 +234,15 @@ const LimitText& LimitTexts::of(std::span<const Limit> limits, uint32_t limits_i
   text.name = "s1";
   text.count = limits.size();
   for (const Limit& limit : text.limits) {
+    if (limit.calendar != nullptr) {
+      text.name += ';';
+      text.name += calendar_letter;
+      text.name +=
+          std::to_string(limit.quota) + ',' + std::to_string(number_of(*limit.calendar)) + ",0";
+      append_calendar_limit(text.arguments, limit, "0");
+      text.has_calendar = true;
+      continue;
+    }
     const char letter = letter_of(limit.algorithm);
     text.name += ';';
     text.name += letter;
@@ -260,7 +294,7 @@ const Script& script_of(const ScriptCall& ask, Scripts& scripts, LimitTexts& tex
     // The limits that the counter was written under may be wide.
     if (text.wide || charge.cost >= cost_max || charge.as_written) weight = Weight::wide;
     if (charge.verb == Verb::put || request::may_bring_debt(charge.verb) || charge.reset_first ||
-        charge.costs != nullptr)
+        charge.costs != nullptr || text.has_calendar)
       weight = std::max(weight, Weight::full);
   }
   for (size_t i = 0; i < ask.ahead.size(); ++i) {
@@ -488,10 +522,12 @@ void append_call(std::string& out, const ScriptCall& ask, const Script& script, 
       append_bulk(out, name_for(charge.space->encoding, text));
       append_bulk(out, carry_word(charge.space->carry));
       append_bulk(out, static_cast<int64_t>(text.count));
-      if (!text.numbers_come_along)
+      if (!text.numbers_come_along && !text.has_calendar)
         out += text.arguments;
       else
-        for (const Limit& one : charge.limits) append_limit(out, letter_of(one.algorithm), one);
+        for (const Limit& one : charge.limits)
+          one.calendar != nullptr ? append_calendar_limit(out, one, boundaries_of(one, ask.now))
+                                  : append_limit(out, letter_of(one.algorithm), one);
     }
   }
   if (ask.told.us >= 0) append_bulk(out, ask.told.us);

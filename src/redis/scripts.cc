@@ -52,8 +52,8 @@ std::string full_text(bool wide, Scripts::Time time) {
   for (const ScriptPart& part : parts) text.append(part.text).append(part.rest);
   if (wide) text += lua_gcra;
   for (const std::string_view part :
-       {lua_always, lua_put, lua_carry_over, lua_carry_list, lua_states, lua_costs, lua_count,
-        lua_kept_limits, lua_window_text})
+       {lua_calendar_window, lua_always, lua_put, lua_carry_over, lua_carry_list, lua_states,
+        lua_costs, lua_count, lua_kept_limits, lua_window_text})
     text += part;
   if (wide) text += lua_tat_text;
   text.append(lua_window_end).append(lua_receipts).append(lua_settle_full);

@@ -34,7 +34,8 @@ bool holds(const Charge& charge) {
   if (charge.space->encoding != request::KeyEncoding::window_text || charge.limits.size() != 1)
     return false;
   const Limit& limit = charge.limits.front();
-  return limit.algorithm == limit::Algorithm::aligned_window && limit.window.us % second_us == 0;
+  return limit.algorithm == limit::Algorithm::aligned_window && limit.calendar == nullptr &&
+         limit.window.us % second_us == 0;
 }
 
 void append_name(std::string& out, const Charge& charge, limit::Time now) {

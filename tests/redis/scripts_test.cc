@@ -12,6 +12,7 @@
 
 #include "redis/script_call.h"
 #include "testing/grants_model.h"
+#include "testing/some_calendar.h"
 #include "tests/redis/both_stores.h"
 #include "tests/support/dice.h"
 #include "tests/support/limitd_listed.h"
@@ -28,10 +29,12 @@ constexpr int64_t start_us = 1'800'000'000'000'000;
 struct Sizes {
   int64_t quota, window, step;
   int64_t burst = quota;
+  bool calendars = false;  // half of the limits have windows of the calendar
 };
 
 Limit random_limit(Dice& dice, const Sizes& sizes, bool may_lack_counter) {
   const int64_t quota = 1 + dice(sizes.quota), window = 1 + dice(sizes.window);
+  if (sizes.calendars && dice(2) == 0) return testing::calendar_limit(dice(size_t{7}), quota);
   switch (dice(may_lack_counter ? 9 : 6)) {
     case 0:
       return {Algorithm::fixed_window, quota, {window}, 0};
@@ -110,7 +113,8 @@ void play(const Sizes& sizes, Weight least, uint32_t seed, int rounds, bool with
           if (l.algorithm == Algorithm::deny) continue;
           l.quota = 1 + dice(sizes.quota);
           if (l.burst > 0) l.burst = l.window.us == 0 ? l.quota : 1 + dice(sizes.quota);
-          if (l.window.us > 1 && dice(2) == 0) l.window.us = 1 + dice(sizes.window);
+          if (l.window.us > 1 && l.calendar == nullptr && dice(2) == 0)
+            l.window.us = 1 + dice(sizes.window);
         }
       }
       // Or the order or the number of limits changes.
@@ -196,6 +200,15 @@ TEST(Scripts, LimbWeightAnswersAsTheTableDoes) {
   play(tiny, Weight::wide, 5, 60, false);
   play(usual, Weight::wide, 6, 60, false);
   play(large, Weight::light, 7, 100, false);
+}
+// Times move by days, so that windows end and a clock that steps back is in the one before.
+TEST(Scripts, WindowsOfTheCalendarAnswerAsTheTableDoes) {
+  constexpr int64_t day = 86'400'000'000;
+  constexpr Sizes days{20, 40 * day, 3 * day, 20, true}, hours{20, day, day / 24, 20, true};
+  play(days, Weight::light, 81, 150, false);
+  play(hours, Weight::light, 82, 150, false);
+  play(days, Weight::full, 83, 100, true, true);
+  play(hours, Weight::wide, 84, 60, true, true);
 }
 TEST(Scripts, AnswerAsTheTableDoesWhereDoublesEnd) {
   play(edge, Weight::light, 13, 200, false);
