@@ -460,6 +460,13 @@ def scenarios() -> Tally:
     return count_words(status, output, GTEST_SUMMARY)
 
 
+def zones() -> Tally:
+    """Windows of the calendar in all zones; `make test` has some."""
+    build("release", "public_libraries")
+    command = ["env", "SLUICE_CALENDAR_ZONES=all", sys.executable, "calendar_test.py", "--verbose"]
+    return count_unittest(*run(command, 3600, CLIENTS / "limiter", listen=True))
+
+
 def exchanges() -> Tally:
     """A thousand exchanges of the certificate under load; `make test` makes a hundred."""
     build("release", "sluice")
@@ -530,6 +537,7 @@ SUITES: dict[str, Callable[[], Tally]] = {
     "crash": crash,
     "scenarios": scenarios,
     "exchanges": exchanges,
+    "zones": zones,
     "updates": updates,
     "gateway": gateway,
     "upgrade": upgrade,

@@ -14,7 +14,7 @@
 namespace sluice::base::time_zone_test {
 namespace {
 
-using Written = testing::WrittenZone;
+using Written = tests::WrittenZone;
 
 std::string text_of(const Written& zone) {
   return zone.text();

@@ -14,7 +14,7 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-class Folder : public testing::ZoneFolder {
+class Folder : public tests::ZoneFolder {
  public:
   Folder() {
     put("tzdata.zi",
@@ -40,7 +40,7 @@ TEST(ZoneData, AFolderThatIsNamed) {
 }
 
 TEST(ZoneData, AFolderWithoutDataIsNotReplaced) {
-  const testing::ZoneFolder empty;
+  const tests::ZoneFolder empty;
   EXPECT_FALSE(ZoneData::find(empty.path()).has_data());
   EXPECT_EQ(ZoneData::find(empty.path()).text(), "none");
 }
@@ -50,7 +50,7 @@ TEST(ZoneData, NamesLikeIt) {
   const ZoneData data = ZoneData::find(folder.path());
   EXPECT_EQ(data.names_near("europe/berlin").front(), "Europe/Berlin");
   EXPECT_EQ(data.names_near("Berlin"), (Names{"America/Berlin", "Europe/Berlin"}));
-  EXPECT_EQ(data.names_near("Europe/Berln"), Names{"Europe/Berlin"});
+  EXPECT_EQ(data.names_near("Europe/Berln").front(), "Europe/Berlin");
   EXPECT_EQ(data.names_near("Jan_Mayen"), Names{"Atlantic/Jan_Mayen"});
   EXPECT_EQ(data.names_near("Qqqq"), Names{});
   EXPECT_EQ(data.names_near(std::string(1000, 'x')), Names{});
@@ -59,7 +59,7 @@ TEST(ZoneData, NamesLikeIt) {
 // $TZDIR goes before the system's folder; one without data is passed over.
 TEST(ZoneData, TheEnvironmentNamesAFolder) {
   const Folder folder;
-  const testing::ZoneFolder empty;
+  const tests::ZoneFolder empty;
   ASSERT_EQ(::setenv("TZDIR", folder.path().c_str(), 1), 0);
   EXPECT_EQ(ZoneData::find({}).version(), "1999x");
   ASSERT_EQ(::setenv("TZDIR", empty.path().c_str(), 1), 0);

@@ -22,14 +22,16 @@ class Calendar : public CommandTest {
  protected:
   // The error of a policy whose rule has this limit, from its place on.
   std::string error_of(const std::string& limit) {
-    const std::string path =
-        file("limits.yaml", "rules:\n  - name: r\n    actor: ip\n    limit: " + limit + "\n");
+    const std::string path = file(
+        "limits.yaml",
+        "rules:\n  - name: r\n    match: { ip: \"*\" }\n    actor: ip\n    limit: " + limit + "\n");
     EXPECT_EQ(command({"check", path}), 1) << limit;
     return err.substr(path.size() + 1);
   }
   Json limits_at(const std::string& limit, const std::string& at) {
-    const std::string path =
-        file("limits.yaml", "rules:\n  - name: r\n    actor: ip\n    limit: " + limit + "\n");
+    const std::string path = file(
+        "limits.yaml",
+        "rules:\n  - name: r\n    match: { ip: \"*\" }\n    actor: ip\n    limit: " + limit + "\n");
     EXPECT_EQ(command({"explain", "--policy", path, "--at", at, "--json", "ip=10.0.0.7"}), 0)
         << err;
     return Json::parse(out).at("rules").at(0).at("limits");
@@ -58,7 +60,7 @@ TEST_F(Calendar, TheRecordedWindows) {
 TEST_F(Calendar, ExplainTellsTheWindowInWords) {
   const std::string path =
       file("limits.yaml",
-           "rules:\n  - name: r\n    actor: ip\n    limits:\n"
+           "rules:\n  - name: r\n    match: { ip: \"*\" }\n    actor: ip\n    limits:\n"
            "      - { quota: 1M, window: month, time_zone: Europe/Berlin, month_day: 9 }\n"
            "      - { quota: 10, window: 1h, algorithm: aligned_window }\n"
            "      - { quota: 7, window: 1m }\n");
@@ -85,37 +87,37 @@ TEST_F(Calendar, ExplainTellsTheWindowInWords) {
 
 TEST_F(Calendar, EachMistakeIsSaidWhereItIs) {
   EXPECT_EQ(error_of("{ quota: 5, window: day, time_zone: Europe/Berln }"),
-            "4:46: error: rule r: time_zone: `Europe/Berln` is not a time zone of the data in use "
+            "5:48: error: rule r: time_zone: `Europe/Berln` is not a time zone of the data in use "
             "(" +
                 limit::Calendar::zone_data_text() + "); did you mean `Europe/Berlin`?\n");
   EXPECT_EQ(error_of("{ quota: 5, window: day, time_zone: \"a b\" }"),
-            "4:46: error: rule r: time_zone: `a b` cannot name a time zone; write a name of the "
+            "5:48: error: rule r: time_zone: `a b` cannot name a time zone; write a name of the "
             "IANA data, as in `Europe/Berlin`, or `UTC`\n");
   EXPECT_EQ(error_of("{ quota: 5, window: week, month_day: 9 }"),
-            "4:47: error: rule r: month_day: belongs to `window: month`, and this is `week`; take "
+            "5:49: error: rule r: month_day: belongs to `window: month`, and this is `week`; take "
             "it out\n");
   EXPECT_EQ(error_of("{ quota: 5, window: hour, starts_at: \"06:00\" }"),
-            "4:47: error: rule r: starts_at: belongs to `window: day`, `week`, `month`, `year`, "
+            "5:49: error: rule r: starts_at: belongs to `window: day`, `week`, `month`, `year`, "
             "and this is `hour`; take it out\n");
   EXPECT_EQ(error_of("{ quota: 5, window: 30d, time_zone: UTC }"),
-            "4:46: error: rule r: time_zone: belongs to a window of the calendar, and this one is "
+            "5:48: error: rule r: time_zone: belongs to a window of the calendar, and this one is "
             "a length of time; take it out, or write `window: hour`, `day`, `week`, `month`, "
             "`year`\n");
   EXPECT_EQ(error_of("{ quota: 5, window: month, algorithm: sliding_log }"),
-            "4:29: error: rule r: window: `month` is a window of the calendar, which sliding_log "
+            "5:31: error: rule r: window: `month` is a window of the calendar, which sliding_log "
             "cannot have: its windows are of one length, and those of the calendar are not; take "
             "the algorithm out, or write a length of time, as in `30d`\n");
   EXPECT_EQ(error_of("{ quota: 5, window: month, month_day: 32 }"),
-            "4:48: error: rule r: month_day: `32` is not a day of a month; write 1 to 31; past the "
+            "5:50: error: rule r: month_day: `32` is not a day of a month; write 1 to 31; past the "
             "end of a month it is its last day\n");
   EXPECT_EQ(error_of("{ quota: 5, window: year, year_day: 02-30 }"),
-            "4:46: error: rule r: year_day: `02-30` is not a day of a year; write month and day "
+            "5:48: error: rule r: year_day: `02-30` is not a day of a year; write month and day "
             "with two digits each, as in `04-06`\n");
   EXPECT_EQ(error_of("{ quota: 5, window: day, starts_at: \"24:00\" }"),
-            "4:46: error: rule r: starts_at: `24:00` is not a time of day; write hours and minutes "
+            "5:48: error: rule r: starts_at: `24:00` is not a time of day; write hours and minutes "
             "from `00:00` to `23:59`\n");
   EXPECT_EQ(error_of("{ quota: 5, window: week, week_starts: sun }"),
-            "4:49: error: rule r: week_starts: `sun` is not a day of a week; write `monday`, "
+            "5:51: error: rule r: week_starts: `sun` is not a day of a week; write `monday`, "
             "`tuesday`, `wednesday`, `thursday`, `friday`, `saturday` or `sunday`\n");
   EXPECT_TRUE(error_of("{ quota: 5, window: day, burst: 3 }").find("burst: is a token bucket's") !=
               std::string::npos)
@@ -127,22 +129,22 @@ TEST_F(Calendar, EachMistakeIsSaidWhereItIs) {
 }
 
 TEST_F(Calendar, AFolderOfZoneDataIsASetting) {
-  const testing::ZoneFolder zones;
+  const tests::ZoneFolder zones;
   zones.put("tzdata.zi", "# version 1999x\nZ Test/Here 0 - X\n");
-  zones.put("UTC", testing::WrittenZone{.footer = "UTC0"}.text());
-  zones.put("Test/Here", testing::WrittenZone{.offsets = {3600}, .footer = "AAA-1"}.text());
+  zones.put("UTC", tests::WrittenZone{.footer = "UTC0"}.text());
+  zones.put("Test/Here", tests::WrittenZone{.offsets = {3600}, .footer = "AAA-1"}.text());
   const std::string rules =
-      "rules:\n  - name: r\n    actor: ip\n"
+      "rules:\n  - name: r\n    match: { ip: \"*\" }\n    actor: ip\n"
       "    limit: { quota: 5, window: day, time_zone: Test/Here }\n";
-  const std::string with = file("with.yaml", "time_zone_data: " + zones.path() + "\n" + rules);
+  const std::string with = file("sluice.yaml", "time_zone_data: " + zones.path() + "\n" + rules);
   EXPECT_EQ(command({"check", with}), 0) << err;
   EXPECT_EQ(command({"explain", "--policy", with, "--at", "2026-03-15", "--json", "ip=a"}), 0);
   EXPECT_EQ(Json::parse(out).at("rules").at(0).at("limits").at(0).at("starts"),
             "2026-03-14T23:00:00Z");
-  const std::string without = file("without.yaml", rules);
+  const std::string without = file("sluice.yaml", rules);
   EXPECT_EQ(command({"check", without}), 1);
   EXPECT_TRUE(said(err, "`Test/Here` is not a time zone of the data in use")) << err;
-  const std::string none = file("none.yaml", "time_zone_data: " + folder_ + "\n" + rules);
+  const std::string none = file("sluice.yaml", "time_zone_data: " + folder_ + "\n" + rules);
   EXPECT_EQ(command({"check", none}), 1);
   EXPECT_TRUE(said(err, "time_zone_data: there are no data of time zones in " + folder_)) << err;
   ASSERT_TRUE(limit::Calendar::use_zone_data({}));

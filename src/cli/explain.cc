@@ -18,6 +18,7 @@
 #include "config/settings.h"
 #include "limit/aligned_window.h"
 #include "limit/limit.h"
+#include "limit/shown.h"
 #include "live/window_json.h"
 #include "policy/explanation.h"
 #include "protocol/protocol.h"
@@ -148,7 +149,7 @@ nlohmann::ordered_json json_of(const RuleExplanation& e, Moment at) {
       const limit::Limit& limit = rule.limits[i];
       json["limits"].push_back({{"algorithm", limit::name_of(limit.algorithm)},
                                 {"quota", limit.quota},
-                                {"window_us", limit.window.us},
+                                {"window_us", limit::shown(limit, at.time).window.us},
                                 {"burst", limit.burst}});
       live::put_calendar(json["limits"].back(), limit);
       live::put_window(json["limits"].back(), limit, at.time, at.told);

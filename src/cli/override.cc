@@ -405,7 +405,8 @@ struct Action {
 constexpr Action actions[] = {
     {"set", 0, 0, "wants no word behind it, only options",
      " --rule --dialect --actor --quota --window --burst --algorithm --limit --all-limits --deny "
-     "--unlimited --until --for --comment "},
+     "--unlimited --until --for --comment --time-zone --week-starts --month-day --year-day "
+     "--starts-at "},
     {"list", 0, 0, "wants no word behind it, only options", " --rule --dialect --actor --limit "},
     {"show", 1, 1, "wants one ID", ""},
     {"remove", 0, 1000, "wants one ID or more, or --rule and --actor",

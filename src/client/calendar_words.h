@@ -8,7 +8,7 @@
 #include <array>
 #include <string_view>
 
-namespace sluice::client {
+namespace sluice::calls {
 
 // Calls `put(name, value)` for "window" and each member beside it, by the names of policies. False,
 // and nothing is called: it begins with no window of the calendar.
@@ -47,4 +47,4 @@ inline bool is_calendar(const client_limit& limit) {
          each_calendar_word(limit.calendar, [](std::string_view, std::string_view) {});
 }
 
-}  // namespace sluice::client
+}  // namespace sluice::calls

@@ -17,7 +17,6 @@ std::string time_zones_text() {
 }
 
 bool read_time_zones(const Config& config, base::Diagnostics& diagnostics) {
-  limit::Calendar::refuse_all(config.store.redis.has_value());
   const std::string& folder = config.time_zone_data.value;
   if (limit::Calendar::use_zone_data(folder)) return true;
   base::Diagnostic place;

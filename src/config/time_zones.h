@@ -15,8 +15,7 @@ void use_built_in_time_zones();
 // "time zones: 2025b, system".
 std::string time_zones_text();
 
-// Says whether the store of the configuration can have windows of the calendar, and reads the zone
-// data again, from where the configuration says. False: the folder has none, which
+// Reads the zone data again, from where the configuration says. False: the folder has none, which
 // is reported, and those read before stay.
 bool read_time_zones(const Config& config, base::Diagnostics& diagnostics);
 

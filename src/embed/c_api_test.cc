@@ -183,16 +183,57 @@ TEST_F(CApi, TheNextTimeIsSetWithoutALimiter) {
   EXPECT_EQ(next, SLUICE_LATEST_TIME);
 }
 
+TEST_F(CApi, WindowsOfTheCalendarHaveNumbers) {
+  const int32_t utc = sluice_calendar("month,month_day=9", &error_);
+  EXPECT_GT(utc, 0) << error_.message;
+  EXPECT_EQ(sluice_calendar("month@UTC,month_day=9", nullptr), utc);
+  EXPECT_NE(sluice_calendar("month@UTC", nullptr), utc);
+  char text[64];
+  EXPECT_EQ(sluice_calendar_text(utc, text, sizeof text), 21u);
+  EXPECT_STREQ(text, "month@UTC,month_day=9");
+  EXPECT_EQ(sluice_calendar_text(utc, text, 6), 21u);
+  EXPECT_STREQ(text, "month");
+  EXPECT_EQ(sluice_calendar_text(utc, nullptr, 0), 21u);
+  EXPECT_EQ(sluice_calendar_text(0, text, sizeof text), 0u);
+  for (const char* wrong : {"", "30d", "month@Europe/Atlantis", "day@UTC,month_day=9"}) {
+    EXPECT_EQ(sluice_calendar(wrong, &error_), 0) << wrong;
+    EXPECT_EQ(error_.code, SLUICE_INVALID_ARGUMENT);
+    EXPECT_STRNE(error_.message, "");
+  }
+  EXPECT_EQ(sluice_calendar(nullptr, &error_), 0);
+
+  sluice_limit limit{};
+  limit.quota = 3;
+  limit.calendar = utc;
+  sluice_handle* const by = sluice_limits(limiter_, "calendar", &limit, 1, &error_);
+  ASSERT_NE(by, nullptr) << error_.message;
+  // 2026-03-15T00:00:00Z, in the window from 03-09 to 04-09.
+  const int64_t march = 1'773'532'800'000'000, day = 86'400'000'000;
+  sluice_decision told{};
+  EXPECT_EQ(sluice_take(limiter_, by, "k", 1, 2, march, &told), 0);
+  EXPECT_EQ(told.allowed, 1);
+  EXPECT_EQ(told.remaining, 1);
+  EXPECT_EQ(told.reset_after_us, 25 * day);
+  EXPECT_EQ(sluice_take(limiter_, by, "k", 1, 2, march, &told), 0);
+  EXPECT_EQ(told.allowed, 0);
+  EXPECT_EQ(sluice_take(limiter_, by, "k", 1, 2, march + 25 * day, &told), 0);
+  EXPECT_EQ(told.allowed, 1);
+  sluice_handle_destroy(by);
+  limit.window_us = 1;
+  EXPECT_EQ(sluice_limits(limiter_, "calendar", &limit, 1, &error_), nullptr);
+  EXPECT_STREQ(error_.message, "limits[0]: a window of the calendar has no length; leave it 0");
+}
+
 TEST_F(CApi, WhatIsReservedMustBe0) {
   sluice_limit limit = two;
-  limit.reserved = 1;
+  limit.calendar = 1'000'000;  // a number that sluice_calendar() has not given
   EXPECT_EQ(sluice_limits(limiter_, "d", &limit, 1, &error_), nullptr);
   EXPECT_EQ(error_.code, SLUICE_INVALID_ARGUMENT);
-  EXPECT_STREQ(error_.message, "limits[0].reserved must be 0");
+  EXPECT_STREQ(error_.message, "limits[0].calendar must be 0 or a number of sluice_calendar()");
   const char* const actor[] = {"1"};
   EXPECT_EQ(sluice_set_override(limiter_, "r", actor, 1, &limit, 1, now + 9, now, &error_),
             SLUICE_INVALID_ARGUMENT);
-  EXPECT_STREQ(error_.message, "limits[0].reserved must be 0");
+  EXPECT_STREQ(error_.message, "limits[0].calendar must be 0 or a number of sluice_calendar()");
 
   sluice_options options{};
   options.size = sizeof options;

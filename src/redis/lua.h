@@ -31,7 +31,8 @@ extern const std::string_view lua_gcra;
 // load_tat and write_tat, for a counter of gcra_cell that is shared with redis-cell. Needs lua_wide
 // and lua_states.
 extern const std::string_view lua_tat_text;
-// The first lines of F.f and F.a; lua_window is the rest of each.
+// The first lines of F.f and F.a; lua_window is the rest of each. lua_calendar_window: F.m, P.m and
+// calendar_of, which reads a limit's boundaries.
 extern const std::string_view lua_fixed_window, lua_aligned_window, lua_window, lua_calendar_window;
 // P.x(state, units, quota, window, burst): the state after units were given back.
 extern const std::string_view lua_put;

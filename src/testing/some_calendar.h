@@ -8,7 +8,7 @@
 #include "limit/calendar.h"
 #include "limit/limit.h"
 
-namespace sluice::testing {
+namespace sluice::tests {
 
 inline constexpr std::array<std::string_view, 7> some_calendars = {
     "hour@UTC",
@@ -28,4 +28,4 @@ inline limit::Limit calendar_limit(size_t which, int64_t quota) {
           .calendar = limit::Calendar::intern(*terms).calendar};
 }
 
-}  // namespace sluice::testing
+}  // namespace sluice::tests

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace sluice::testing {
+namespace sluice::tests {
 
 // A TZif of version 2 or later: changes to the offset of a place in `offsets`, by instants.
 struct WrittenZone {
@@ -77,4 +77,4 @@ class ZoneFolder {
   std::string path_;
 };
 
-}  // namespace sluice::testing
+}  // namespace sluice::tests

@@ -80,7 +80,7 @@ TEST(CalendarDoors, HttpTakesAndTellsThem) {
     ASSERT_EQ(answer.status, 200) << answer.body;
     expect_window(json_of(answer).at("limits").at(0), unit, "Asia/Tokyo");
   }
-  const HttpAnswer query = ask({"GET", "/v1/take?key=q&limit=5&window=month&time_zone=Asia/Tokyo"});
+  const HttpAnswer query = ask({"POST", "/v1/take?key=q&limit=5&window=month&time_zone=Asia/Tokyo"});
   EXPECT_EQ(query.status, 200) << query.body;
   for (const auto& [wrong, words] : std::initializer_list<std::pair<Json, const char*>>{
            {{{"time_zone", "Europe/Atlantis"}}, "`Europe/Atlantis` is not a time zone"},
@@ -92,7 +92,7 @@ TEST(CalendarDoors, HttpTakesAndTellsThem) {
     Json brought = {{"quota", 9}, {"window", "month"}};
     brought.update(wrong);
     const HttpAnswer answer = ask(post("/v1/take", Json{{"key", "k"}, {"limits", {brought}}}));
-    EXPECT_EQ(answer.status, 422) << answer.body;
+    EXPECT_EQ(answer.status, 400) << answer.body;
     EXPECT_NE(answer.body.find(words), std::string::npos) << answer.body;
   }
 }

@@ -34,7 +34,7 @@ struct Sizes {
 
 Limit random_limit(Dice& dice, const Sizes& sizes, bool may_lack_counter) {
   const int64_t quota = 1 + dice(sizes.quota), window = 1 + dice(sizes.window);
-  if (sizes.calendars && dice(2) == 0) return testing::calendar_limit(dice(size_t{7}), quota);
+  if (sizes.calendars && dice(2) == 0) return tests::calendar_limit(dice(size_t{7}), quota);
   switch (dice(may_lack_counter ? 9 : 6)) {
     case 0:
       return {Algorithm::fixed_window, quota, {window}, 0};

@@ -65,10 +65,10 @@ std::optional<Json> limit_of(const std::string& text) {
   if (slash == std::string::npos) return std::nullopt;
   const size_t colon = std::min(text.find(':', slash), text.size());
   Json limit = {{"quota", text.substr(0, slash)}};
-  if (client::each_calendar_word(std::string_view(text).substr(slash + 1),
-                                 [&limit](std::string_view name, std::string_view value) {
-                                   limit[std::string(name)] = value;
-                                 }))
+  if (calls::each_calendar_word(std::string_view(text).substr(slash + 1),
+                                [&limit](std::string_view name, std::string_view value) {
+                                  limit[std::string(name)] = value;
+                                }))
     return limit;
   if (colon > slash + 1) limit["window"] = text.substr(slash + 1, colon - slash - 1);
   if (colon == text.size()) return limit;

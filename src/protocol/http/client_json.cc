@@ -7,6 +7,7 @@
 
 #include "base/json_writer.h"
 #include "base/utf8.h"
+#include "client/calendar_words.h"
 #include "client/core.h"
 #include "wire/json.h"
 
@@ -32,7 +33,7 @@ void put_limit(const client_limit& limit, Writer& out) {
   out.open_object();
   out.name("quota");
   out.number(limit.quota);
-  const bool is_calendar = client::each_calendar_word(
+  const bool is_calendar = calls::each_calendar_word(
       limit.calendar, [&out](std::string_view name, std::string_view value) {
         out.name(name);
         out.text(value);
@@ -66,8 +67,8 @@ std::string problem_of(const client_subject& subject) {
   for (const client_limit& limit : subject.limits)
     if (limit.quota < 1 || limit.window.count() < 0 || limit.burst < 0)
       return "a limit's quota must be 1 or more, its window and burst 0 or more";
-    else if (!limit.calendar.empty() && !client::is_calendar(limit))
-      return client::calendar_problem;
+    else if (!limit.calendar.empty() && !calls::is_calendar(limit))
+      return calls::calendar_problem;
   return "";
 }
 

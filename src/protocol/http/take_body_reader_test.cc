@@ -84,8 +84,8 @@ class Random {
 
   limit::Limit limit() {
     if (dice_(8) == 0)
-      return testing::calendar_limit(static_cast<size_t>(dice_(7)),
-                                     number(base::bounds::quota_max, 1));
+      return tests::calendar_limit(static_cast<size_t>(dice_(7)),
+                                   number(base::bounds::quota_max, 1));
     limit::Limit one;
     one.algorithm = static_cast<Algorithm>(static_cast<int>(Algorithm::fixed_window) + dice_(6));
     const bool is_log = one.algorithm == Algorithm::sliding_log;

@@ -2,6 +2,7 @@
 #include <chrono>
 #include <utility>
 
+#include "client/calendar_words.h"
 #include "client/core.h"
 #include "client/dialect.h"
 #include "wire/resp.h"
@@ -335,8 +336,8 @@ std::string problem_of(const client_subject& subject) {
   for (const client_limit& limit : subject.limits)
     if (limit.quota < 1 || limit.window.count() < 0 || limit.burst < 0)
       return "a limit's quota must be 1 or more, its window and burst 0 or more";
-    else if (!limit.calendar.empty() && !client::is_calendar(limit))
-      return client::calendar_problem;
+    else if (!limit.calendar.empty() && !calls::is_calendar(limit))
+      return calls::calendar_problem;
   return "";
 }
 
@@ -352,11 +353,11 @@ void add_subject(const client_subject& subject, CommandWords& words) {
   for (const client_limit& limit : subject.limits) {
     words.add("LIMIT");
     words.add(limit.quota);
-    if (client::each_calendar_word(limit.calendar,
-                                   [&words](std::string_view name, std::string_view value) {
-                                     if (name != "window") words.add(calendar_word(name));
-                                     words.add(value);
-                                   }))
+    if (calls::each_calendar_word(limit.calendar,
+                                  [&words](std::string_view name, std::string_view value) {
+                                    if (name != "window") words.add(calendar_word(name));
+                                    words.add(value);
+                                  }))
       continue;
     words.add(limit.window);
     if (limit.algorithm != client_algorithm::token_bucket) {

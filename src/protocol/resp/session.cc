@@ -222,7 +222,7 @@ bool RespSession::reply(const request::Request& request, const request::Verdict&
     case six_and_name:
     case explanation:
     case waited:
-      reply_sluice(request, verdict, writer);
+      reply_sluice(request, verdict, now, writer);
       break;
     case silent:
       break;

@@ -201,7 +201,7 @@ class RespSession final : public request::Session {
   void write_gathered(uint32_t kind, wire::RespWriter& out);
   void reply_unmatched(const request::Request& request, wire::RespWriter& out) const;
   void reply_sluice(const request::Request& request, const request::Verdict& verdict,
-                    wire::RespWriter& out);
+                    base::Time now, wire::RespWriter& out);
 
   const request::Peer peer_;
   const RespOptions& options_;

@@ -10,10 +10,12 @@
 
 #include "base/bounds.h"
 #include "base/buffer.h"
+#include "base/rfc3339.h"
 #include "base/units.h"
 #include "limit/calendar.h"
 #include "limit/decide.h"
 #include "limit/limit.h"
+#include "limit/shown.h"
 #include "policy/inline_limits.h"
 #include "protocol/resp/command_table.h"
 #include "protocol/resp/dialect.h"
@@ -728,7 +730,7 @@ void RespSession::reply_once(const request::Verdict& verdict, base::Time now,
     } else {
       once.claim.drop();  // nothing was charged
     }
-    if (!once.silent) reply_sluice(request, verdict, out);
+    if (!once.silent) reply_sluice(request, verdict, now, out);
     return;
   }
   if (once.silent) return;
@@ -740,7 +742,7 @@ void RespSession::reply_once(const request::Verdict& verdict, base::Time now,
     case Found::remembered: {
       std::string_view rest = answer;
       const request::KeptVerdict first(rest);
-      return reply_sluice(request, first.verdict(), out);
+      return reply_sluice(request, first.verdict(), now, out);
     }
     case Found::under_way:
       return out.error("TRYAGAIN the first charge with this id has no answer yet");
@@ -769,7 +771,7 @@ void RespSession::reply_unmatched(const request::Request& request, wire::RespWri
 }
 
 void RespSession::reply_sluice(const request::Request& request, const request::Verdict& verdict,
-                               wire::RespWriter& out) {
+                               base::Time now, wire::RespWriter& out) {
   if (!verdict.error.empty()) return out.error(error_of(verdict));
   if (verdict.expired) return out.null_list();
   if (verdict.tightest == nullptr) return reply_unmatched(request, out);
@@ -784,7 +786,7 @@ void RespSession::reply_sluice(const request::Request& request, const request::V
     case six_and_name:
       return append_charged(verdict, request.note == six_and_name, out);
     case explanation:
-      return append_explanation(verdict, out);
+      return append_explanation(verdict, now, out);
     default: {
       const int64_t two[] = {shown_remaining(*verdict.tightest), verdict.tightest->limit};
       out.integers(two);
@@ -825,7 +827,9 @@ constexpr std::string_view sluice_help[] = {
     "    <key>=<value> [<key>=<value> ...]           (not of SLUICE.MTAKE)",
     "    ENTRIES <numentries> <key>=<value> [<key>=<value> ...]",
     "    KEY <key> LIMIT <quota> <window> [ALGORITHM <name>] [BURST <n>] [OVER COUNT] [LIMIT ...]",
-    "A <window> is 250ms, 60s, 1h, or a number of seconds.",
+    "A <window> is 250ms, 60s, 1h, or a number of seconds; or of the calendar:",
+    "    HOUR|DAY|WEEK|MONTH|YEAR [ZONE <name>] [WEEKSTARTS <day>] [MONTHDAY <n>]",
+    "    [YEARDAY <MM-DD>] [STARTSAT <HH:MM>]",
 };
 
 }  // namespace
@@ -915,7 +919,7 @@ void append_waited(const request::Verdict& verdict, wire::RespWriter& out) {
   out.integer(milliseconds_up(verdict.waited.value_or(base::Duration{})));
 }
 
-void append_explanation(const request::Verdict& verdict, wire::RespWriter& out) {
+void append_explanation(const request::Verdict& verdict, base::Time now, wire::RespWriter& out) {
   out.map(3);
   append_pair("allowed", verdict.allowed ? 1 : 0, out);
   out.bulk("rule");
@@ -928,18 +932,29 @@ void append_explanation(const request::Verdict& verdict, wire::RespWriter& out) 
     const auto decisions = decisions_of(verdict, charge);
     for (size_t i = 0; i < charge.limits.size(); ++i) {
       const limit::Limit& limit = charge.limits[i];
-      out.map(8);
+      const limit::Calendar* const calendar = limit.calendar;
+      out.map(calendar != nullptr ? 12 : 8);
       out.bulk("counter");
       out.bulk(charge.space->prefix + std::string(charge.key) + charge.space->suffix);
       out.bulk("algorithm");
       out.bulk(name_of(limit.algorithm));
       append_pair("limit", decisions[i].limit, out);
-      append_pair("window_ms", milliseconds_up(limit.window), out);
+      append_pair("window_ms", milliseconds_up(limit::shown(limit, now).window), out);
       append_pair("allowed", decisions[i].allowed ? 1 : 0, out);
       append_pair("remaining", shown_remaining(decisions[i]), out);
       append_pair("retry_after_ms",
                   decisions[i].allowed ? 0 : milliseconds_up(decisions[i].retry_after), out);
       append_pair("reset_after_ms", milliseconds_up(decisions[i].reset_after), out);
+      if (calendar == nullptr) continue;
+      const limit::Calendar::Window window = calendar->window(now);
+      const auto tell = [&out](std::string_view name, std::string_view text) {
+        out.bulk(name);
+        out.bulk(text);
+      };
+      tell("calendar", name_of(calendar->unit()));
+      tell("time_zone", calendar->zone_name());
+      tell("starts", base::format_rfc3339({window.start_us}));
+      tell("ends", base::format_rfc3339({window.end_us}));
     }
   }
 }

@@ -129,7 +129,7 @@ void append_waited(const request::Verdict& verdict, wire::RespWriter& out);
 void append_charged(const request::Verdict& verdict, bool with_name, wire::RespWriter& out);
 
 // Appends the decision of each limit of each enforced rule, with the names of the counters.
-void append_explanation(const request::Verdict& verdict, wire::RespWriter& out);
+void append_explanation(const request::Verdict& verdict, base::Time now, wire::RespWriter& out);
 
 // live_counters: the number of counters that a peek found not to be fresh. lives_for: the time
 // until the last of them is fresh; 0: no such counter; base::never: one of them never will be.

@@ -260,7 +260,7 @@ class AnyCommand {
   limit::Limit limit() {
     using limit::Algorithm;
     if (dice_(8) == 0)
-      return testing::calendar_limit(dice_(size_t{7}), number(1, base::bounds::quota_max));
+      return tests::calendar_limit(dice_(size_t{7}), number(1, base::bounds::quota_max));
     limit::Limit limit{.algorithm = static_cast<Algorithm>(2 + dice_(6)),
                        .quota = number(1, base::bounds::quota_max)};
     if (limit.algorithm != Algorithm::fixed_bucket)

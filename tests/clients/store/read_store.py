@@ -19,6 +19,9 @@ HEAD = struct.Struct("<IIQQI")
 WRAP = 1 << 64
 
 
+NOMINAL_HOURS = {"hour": 1, "day": 24, "week": 7 * 24, "month": 30 * 24, "year": 365 * 24}
+
+
 class Damaged(Exception):
     """The store is not as the page says; the text says where."""
 
@@ -75,6 +78,20 @@ class Input:
 
     def done(self) -> bool:
         return self.at == len(self.data)
+
+
+def limit_of(text: Input) -> dict[str, Any]:
+    number = text.varint()
+    if number < len(ALGORITHMS):
+        return {"algorithm": ALGORITHMS[number], "quota": text.number(), "window_us": text.number(), "burst": text.number()}
+    if number > len(ALGORITHMS):
+        raise Damaged(f"algorithm {number}")
+    # An aligned_window of the calendar: "month@Europe/Berlin,month_day=9".
+    quota, (window, *more) = text.number(), text.text().decode().split(",")
+    unit, _, zone = window.partition("@")
+    limit = {"algorithm": "aligned_window", "quota": quota, "window_us": NOMINAL_HOURS[unit] * 3_600_000_000, "burst": 0,
+             "calendar": unit, "time_zone": zone}
+    return limit | dict(one.split("=") for one in more)
 
 
 def wrapped(value: int) -> int:
@@ -209,8 +226,7 @@ class Store:
         lists = []
         for _ in range(given.varint()):
             text = Input(given.text())
-            lists.append([{"algorithm": ALGORITHMS[text.varint()], "quota": text.number(), "window_us": text.number(),
-                           "burst": text.number()} for _ in range(text.varint())])
+            lists.append([limit_of(text) for _ in range(text.varint())])
         records = given.varint()
         for _ in range(records):
             prefix, suffix = names[given.varint()]
