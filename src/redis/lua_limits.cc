@@ -726,10 +726,11 @@ local function charge(s, l, cost)
     ok, left, reset, _, next = F[a](s, q, w, b, cost)
     took = ok and cost or Z
   else
-    _, left = F[a](s, FULL, w, FULL, Z)
+    local most = a == 'm' and b or FULL
+    _, left = F[a](s, FULL, w, most, Z)
     took = least(cost, left)
     if took < Z then took = Z end
-    _, left, reset, _, next = F[a](s, FULL, w, FULL, took)
+    _, left, reset, _, next = F[a](s, FULL, w, most, took)
     left = left - (FULL - most_of(l))
   end
   retry = Z

@@ -26,8 +26,8 @@ struct LimitText {
   bool numbers_come_along = false;
   Algorithms algorithms = 0;
   bool wide = false;  // its numbers are too large for doubles
-  // The list has a window of a calendar: a call brings the boundaries around the time of this server
-  // in place of its burst, where `arguments` have 0.
+  // The list has a window of a calendar: a call brings the boundaries around the time of this
+  // server in place of its burst, where `arguments` have 0.
   bool has_calendar = false;
 };
 
