@@ -74,15 +74,19 @@ inline Calendar::Window window_of(const Limit& limit, Time at) {
 struct Present {
   int64_t end_us, used;
 };
-[[gnu::always_inline]] inline Present present(const State& state, const Limit& limit, Time now) {
-  if (limit.calendar != nullptr) {
-    const Calendar::Window window = limit.calendar->window(now);
-    const bool open = state.units > 0 && state.fresh_at_us > window.start_us;
-    return {window.end_us, open ? state.units : 0};
-  }
+[[gnu::always_inline]] inline Present of_clock(const State& state, const Limit& limit, Time now) {
   const bool open = state.units > 0 && now.us < state.fresh_at_us;
   const int64_t latest_us = window_end_us(limit.window.us, now);
   return {open ? std::min(state.fresh_at_us, latest_us) : latest_us, open ? state.units : 0};
+}
+[[gnu::always_inline]] inline Present of_calendar(const State& state, const Limit& limit,
+                                                  Time now) {
+  const Calendar::Window window = limit.calendar->window(now);
+  const bool open = state.units > 0 && state.fresh_at_us > window.start_us;
+  return {window.end_us, open ? state.units : 0};
+}
+[[gnu::always_inline]] inline Present present(const State& state, const Limit& limit, Time now) {
+  return limit.calendar != nullptr ? of_calendar(state, limit, now) : of_clock(state, limit, now);
 }
 
 // Does the counter equal a fresh one, so that its store may forget it?
@@ -93,12 +97,10 @@ inline bool fresh(const State& state, const Limit& limit, Time now) {
 // Units that `count` counts to.
 inline constexpr int64_t counted_max = used_max;
 
-// `next` of a refusal is the same window; of a counter from which nothing was taken it is State{}.
-inline Outcome decide(const State& state, const Limit& limit, int64_t cost, Time now) {
+[[gnu::always_inline]] inline Outcome decide_in(const Present& window, const Limit& limit,
+                                                int64_t cost, Time now) {
+  const auto [end_us, used] = window;
   const int64_t quota = limit.quota;
-  SLUICE_CHECK(cost >= 0 && quota >= 0 && limit.window.us >= 1);
-
-  const auto [end_us, used] = present(state, limit, now);
   const int64_t left = quota - used;
   const bool allowed = cost <= left;
   const int64_t taken = allowed ? cost : 0;
@@ -113,6 +115,13 @@ inline Outcome decide(const State& state, const Limit& limit, int64_t cost, Time
   out.decision.retry_after = allowed ? Duration{} : cost > quota ? base::never : to_end;
   out.next = units > 0 ? State{end_us, units} : State{};
   return out;
+}
+
+// `next` of a refusal is the same window; of a counter from which nothing was taken it is State{}.
+[[gnu::always_inline]] inline Outcome decide(const State& state, const Limit& limit, int64_t cost,
+                                             Time now) {
+  SLUICE_CHECK(cost >= 0 && limit.quota >= 0 && limit.window.us >= 1);
+  return decide_in(present(state, limit, now), limit, cost, now);
 }
 
 // Takes the cost in any case, then compares. `next` of cost 0 is the same window. `most`: units
