@@ -534,6 +534,8 @@ end
 // burst) with its state `s`.
 const std::string_view lua_carry_list = R"lua(
 local function same_kind(a, b) return a[1] == b[1] and a[3] == b[3] end
+-- Windows of the clock and of the calendar are of one algorithm.
+local function algorithm_of(l) return l[1] == 'm' and 'a' or l[1] end
 local function is_fresh(one)
   local s = one.s
   if not s[1] or s[2] <= Z then return true end
@@ -627,7 +629,7 @@ local function carry_list(was, left, to, carry)
   for i, l in ipairs(carry == 'a' and {} or to) do
     if not same[i] then
       lends[i] = first(was, function(one)
-        return not one.paired and not one.lent and one.l[1] == l[1]
+        return not one.paired and not one.lent and algorithm_of(one.l) == algorithm_of(l)
       end)
       if lends[i] then lends[i].lent = true end
     end
