@@ -101,8 +101,6 @@ struct Calendar::Registry {
   std::vector<std::unique_ptr<Calendar>> all;
   size_t brought = 0;
   std::optional<base::ZoneData> source;
-  std::atomic<bool> shared = false;
-
   // The place of the code, which is empty if none has it.
   std::atomic<Calendar*>& place_of(uint64_t code) {
     size_t at = (code * 0x9E3779B97F4A7C15u >> 32) & (places - 1);
@@ -179,7 +177,6 @@ Terms Calendar::terms() const {
 Calendar::Interned Calendar::intern(const Terms& terms, bool brought) {
   SLUICE_CHECK(is_sound(terms));
   Registry& all = registry();
-  if (all.shared.load(std::memory_order_relaxed)) return {nullptr, Fault::shared};
   const uint64_t code = code_of(terms);
   if (Calendar* const known = all.place_of(code).load(std::memory_order_acquire);
       known != nullptr && known->is_resolved())
@@ -202,10 +199,6 @@ Calendar::Interned Calendar::intern(const Terms& terms, bool brought) {
   if (zone.data == nullptr) zone.data = all.keep(read.digest, std::move(read.zone));
   if (!known->is_resolved()) known->set_zone(zone.data);
   return {known};
-}
-
-void Calendar::refuse_all(bool shared) {
-  registry().shared.store(shared, std::memory_order_relaxed);
 }
 
 const Calendar* Calendar::of_code(uint64_t code) {
@@ -541,12 +534,6 @@ CalendarProblem problem_of(Calendar::Fault fault, const Terms& terms, bool near)
             "there are more than " + std::to_string(base::bounds::calendars_max) +
                 " different windows of the calendar in this process",
             "use fewer, and start it again"};
-  if (fault == Calendar::Fault::shared)
-    return {"window",
-            "windows of the calendar are not possible with counters in Redis, whose scripts know "
-            "none",
-            "write a length of time, as in `30d`, or keep the counters in this server (`store: { "
-            "path: ... }`)"};
   const std::string source = Calendar::zone_data_text();
   if (source == "none")
     return {"time_zone", "there are no data of time zones, so only `UTC` is known",

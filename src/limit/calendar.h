@@ -41,8 +41,7 @@ class Calendar {
   };
 
   // like_another: its code() would be that of the calendar of another zone.
-  // shared: refuse_all() was called.
-  enum class Fault : uint8_t { none, unknown_zone, like_another, too_many, shared };
+  enum class Fault : uint8_t { none, unknown_zone, like_another, too_many };
   struct Interned {
     const Calendar* calendar = nullptr;
     Fault fault = Fault::none;
@@ -50,9 +49,6 @@ class Calendar {
   // `brought`: by a request. Takes no lock if it is known; else reads the zone's data, which
   // blocks.
   static Interned intern(const Terms& terms, bool brought = false);
-  // From now on, or no more, intern() refuses all: the counters are in a store that several servers
-  // share, which decides by a clock of its own and knows no calendar.
-  static void refuse_all(bool shared);
   // Of a code() that a store kept. Its zone has no name and no data until intern() names it: its
   // windows are those of UTC until then. Null: it is not a code, or there are too many.
   static const Calendar* of_code(uint64_t code);

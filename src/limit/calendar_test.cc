@@ -201,14 +201,6 @@ TEST(Calendar, AnUnknownZoneIsRefusedWithNamesLikeIt) {
   EXPECT_EQ(problem.remedy, "did you mean `Europe/Berlin`?");
 }
 
-TEST(Calendar, WhereTheStoreIsSharedAllAreRefused) {
-  const auto terms = *parse_calendar("day@UTC");
-  Calendar::refuse_all(true);
-  EXPECT_EQ(Calendar::intern(terms).fault, Calendar::Fault::shared);
-  Calendar::refuse_all(false);
-  EXPECT_NE(Calendar::intern(terms).calendar, nullptr);
-}
-
 // No two zones of the data have one code, and a code alone finds the same object.
 TEST(Calendar, CodesTellAllZonesApart) {
   std::map<uint64_t, std::string> codes;
