@@ -10,8 +10,10 @@
 #include "tests/e2e/http_described.h"
 #include "tests/support/resp_client.h"
 
-namespace sluice::tests::http_e2e {
+namespace sluice::tests::calendar_e2e {
 namespace {
+
+using namespace http_e2e;
 
 constexpr const char* monthly =
     "rules:\n"
@@ -52,7 +54,7 @@ TEST(CalendarDoors, HttpTakesAndTellsThem) {
   };
   const HttpAnswer taken = ask(post("/v1/take", about({{"tenant", "acme"}}, {{"detail", true}})));
   ASSERT_EQ(taken.status, 200) << taken.body;
-  const Json limit = json_of(taken).at("limits").at(0);
+  const Json limit = json_body(taken).at("limits").at(0);
   expect_window(limit, "month", "Europe/Berlin");
   // 23:00 or 22:00 UTC of the 8th.
   EXPECT_EQ(limit.at("starts").get<std::string>().substr(7, 5), "-08T2");
@@ -60,8 +62,8 @@ TEST(CalendarDoors, HttpTakesAndTellsThem) {
             "\"tokens\";q=100;w=" + std::to_string(limit.at("window").get<int64_t>()));
   const HttpAnswer charged =
       ask(post("/v1/charge", about({{"tenant", "acme"}}, {{"n", 300}, {"detail", true}})));
-  EXPECT_EQ(json_of(charged).at("debt"), 201) << charged.body;
-  expect_window(json_of(charged).at("limits").at(0), "month", "Europe/Berlin");
+  EXPECT_EQ(json_body(charged).at("debt"), 201) << charged.body;
+  expect_window(json_body(charged).at("limits").at(0), "month", "Europe/Berlin");
   const HttpAnswer denied = ask(post("/v1/take", about({{"tenant", "acme"}})));
   EXPECT_EQ(denied.status, 429);
 
@@ -78,9 +80,10 @@ TEST(CalendarDoors, HttpTakesAndTellsThem) {
     const Json body = {{"key", "k"}, {"limits", {brought}}, {"detail", true}};
     const HttpAnswer answer = ask(post("/v1/take", body));
     ASSERT_EQ(answer.status, 200) << answer.body;
-    expect_window(json_of(answer).at("limits").at(0), unit, "Asia/Tokyo");
+    expect_window(json_body(answer).at("limits").at(0), unit, "Asia/Tokyo");
   }
-  const HttpAnswer query = ask({"POST", "/v1/take?key=q&limit=5&window=month&time_zone=Asia/Tokyo"});
+  const HttpAnswer query =
+      ask({"POST", "/v1/take?key=q&limit=5&window=month&time_zone=Asia/Tokyo"});
   EXPECT_EQ(query.status, 200) << query.body;
   for (const auto& [wrong, words] : std::initializer_list<std::pair<Json, const char*>>{
            {{{"time_zone", "Europe/Atlantis"}}, "`Europe/Atlantis` is not a time zone"},
@@ -105,7 +108,7 @@ TEST(CalendarDoors, TheAdminPortTellsAndOverridesThem) {
   };
   EXPECT_EQ(take().status, 200);
   const auto admin = [&](const std::string& method, const std::string& target, const Json& body) {
-    return json_of(http(door.admin(), method, target, body.is_null() ? "" : body.dump(), ""));
+    return json_body(http(door.admin(), method, target, body.is_null() ? "" : body.dump(), ""));
   };
   const Json counters = admin("GET", "/v1/counters?rule=tokens", nullptr);
   const Json limit = counters.at("counters").at(0).at("limits").at(0);
@@ -174,4 +177,4 @@ TEST(CalendarDoors, RespTakesThem) {
 }
 
 }  // namespace
-}  // namespace sluice::tests::http_e2e
+}  // namespace sluice::tests::calendar_e2e

@@ -74,7 +74,7 @@ TEST_F(HttpAuth, ADenialHasTheProfilesStatus) {
     for (const auto& [asked, status] : cases) {
       const HttpAnswer answer = ask(version, door_.port(), asked);
       EXPECT_EQ(answer.status, status);
-      const Json told = json_of(answer);
+      const Json told = json_body(answer);
       EXPECT_EQ(told.at("status"), 429) << "whatever `deny` says";
       EXPECT_EQ(problem_of(answer), "quota-exceeded");
       EXPECT_EQ(told.at("allowed"), false);

@@ -25,7 +25,7 @@ std::string take_text(const std::string& more_headers = "", const std::string& v
 
 int64_t remaining_of(const HttpAnswer& answer) {
   EXPECT_EQ(answer.status, 200) << answer.body;
-  return json_of(answer).value("remaining", int64_t{-1});
+  return json_body(answer).value("remaining", int64_t{-1});
 }
 
 class HttpConnection : public testing::Test {
@@ -273,15 +273,15 @@ TEST(HttpTwins, AThrottlecrabsClientIsAnswered) {
     };
     const HttpAnswer wrong = throttle({{"key", "k"}});
     EXPECT_EQ(wrong.status, 400);
-    EXPECT_TRUE(json_of(wrong).contains("error")) << wrong.body;
+    EXPECT_TRUE(json_body(wrong).contains("error")) << wrong.body;
     const HttpAnswer answer = throttle(with(body, {{"key", name_of(version)}, {"quantity", 2}}));
     EXPECT_EQ(answer.status, 200);
-    EXPECT_EQ(json_of(answer).at("allowed"), true) << answer.body;
-    EXPECT_EQ(json_of(answer).at("limit"), 3) << answer.body;
-    EXPECT_EQ(json_of(answer).at("remaining"), 1) << answer.body;
+    EXPECT_EQ(json_body(answer).at("allowed"), true) << answer.body;
+    EXPECT_EQ(json_body(answer).at("limit"), 3) << answer.body;
+    EXPECT_EQ(json_body(answer).at("remaining"), 1) << answer.body;
     const HttpAnswer denied = throttle(with(body, {{"key", name_of(version)}, {"quantity", 2}}));
     EXPECT_EQ(denied.status, 200) << "also when it is denied";
-    EXPECT_EQ(json_of(denied).at("allowed"), false) << denied.body;
+    EXPECT_EQ(json_body(denied).at("allowed"), false) << denied.body;
   }
   EXPECT_EQ(Http1(door.port()).ask(get("/health")).status, 200);
 }
@@ -300,14 +300,14 @@ TEST(HttpTwins, AThrottleHasTheCounterOfTheRedisProtocol) {
   const Json body{{"key", "k"}, {"max_burst", 9}, {"count_per_period", 9}, {"period", 864'000}};
   for (int64_t left = 9; left > 0;) {
     const HttpAnswer answer = Http1(http).ask(post("/throttle", with(body, {{"quantity", 2}})));
-    EXPECT_EQ(json_of(answer).at("allowed"), left >= 2) << answer.body;
+    EXPECT_EQ(json_body(answer).at("allowed"), left >= 2) << answer.body;
     if (left >= 2) left -= 2;
-    EXPECT_EQ(json_of(answer).at("remaining"), left) << answer.body;
+    EXPECT_EQ(json_body(answer).at("remaining"), left) << answer.body;
     const RedisReply reply = redis({"THROTTLE", "k", "9", "9", "864000", "1"});
     ASSERT_EQ(reply.list.size(), 5u) << reply.text;
     EXPECT_EQ(reply.list[0].number, left >= 1);
     if (left >= 1) --left;
-    EXPECT_EQ(reply.list[1].number, json_of(answer).at("limit"));
+    EXPECT_EQ(reply.list[1].number, json_body(answer).at("limit"));
     EXPECT_EQ(reply.list[2].number, left);
   }
   process.signal(SIGTERM);

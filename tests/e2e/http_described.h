@@ -111,7 +111,7 @@ inline void expect_described_response(const Json& reference, const HttpAnswer& a
     return;
   }
   if (!plain.ends_with("json")) return;
-  const Json body = json_of(answer);
+  const Json body = json_body(answer);
   EXPECT_EQ(schema_problem(description(), content.at(plain).at("schema"), body), "") << answer.body;
   const bool is_own_type = plain == "application/problem+json" && !body.contains("allowed");
   if (is_own_type && !body.value("type", "").ends_with("#quota-exceeded")) {
@@ -172,13 +172,13 @@ HttpAnswer ask_on(Connection& connection, const Asked& asked) {
 template <class Ask>
 int64_t units_left(const Ask& ask, const Json& subject) {
   const HttpAnswer answer = ask(post("/v1/peek", with(subject, {{"n", 0}})));
-  return json_of(answer).value("remaining", int64_t{-1});
+  return json_body(answer).value("remaining", int64_t{-1});
 }
 
 // The problem's name, after `urn:sluice:problem:` or `#`; "" if the answer is not a problem.
 inline std::string problem_of(const HttpAnswer& answer) {
   if (header_of(answer, "content-type") != "application/problem+json") return "";
-  const std::string type = json_of(answer).value("type", "");
+  const std::string type = json_body(answer).value("type", "");
   return type.substr(type.find_last_of(":#") + 1);
 }
 

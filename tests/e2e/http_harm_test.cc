@@ -174,7 +174,8 @@ TEST(HttpHarm, NoRequestHidesInAnother) {
   }
   Http1 client(door.port());
   const auto answer = client.ask(post("/v1/peek", about({{"tenant", "hidden"}})));
-  EXPECT_EQ(http_e2e::json_of(answer).value("remaining", -1), 9) << "one of ten, if it were taken";
+  EXPECT_EQ(http_e2e::json_body(answer).value("remaining", -1), 9)
+      << "one of ten, if it were taken";
 }
 
 // Distinct limits are counted and forgotten, so that requests with ever new ones cost bounded

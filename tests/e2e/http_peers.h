@@ -316,7 +316,7 @@ inline const char* name_of(HttpVersion version) {
   return version == HttpVersion::http1 ? "http1" : "http2";
 }
 
-inline Json json_of(const HttpAnswer& answer) {
+inline Json json_body(const HttpAnswer& answer) {
   Json json = Json::parse(answer.body, nullptr, false);
   if (json.is_discarded()) ADD_FAILURE() << "no JSON: " << answer.body;
   return json;

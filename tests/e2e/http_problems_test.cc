@@ -104,7 +104,7 @@ TEST(HttpProblems, ABodyThatIsNotWhatThePathTakes) {
       const HttpAnswer answer = ask(version, door.port(), post_text(path, one.body));
       EXPECT_EQ(answer.status, 400) << answer.body;
       EXPECT_EQ(problem_of(answer), "bad-request") << answer.body;
-      EXPECT_EQ(json_of(answer).value("pointer", "(none)"), one.pointer) << answer.body;
+      EXPECT_EQ(json_body(answer).value("pointer", "(none)"), one.pointer) << answer.body;
     }
   }
 }
@@ -324,7 +324,7 @@ TEST_F(HttpWithoutStore, AnswersUndecidedRequestsWith503) {
     EXPECT_EQ(header_of(asked(post("/v1/take", own)), "retry-after"), "1");
     const HttpAnswer lenient = asked(post("/v1/take", about({{"lenient", "x"}})));
     EXPECT_EQ(lenient.status, 200);
-    EXPECT_EQ(json_of(lenient).at("remaining"), 6) << "as a fresh counter";
+    EXPECT_EQ(json_body(lenient).at("remaining"), 6) << "as a fresh counter";
     const HttpAnswer strict = asked(post("/v1/take", about({{"strict", "x"}})));
     EXPECT_EQ(strict.status, 429);
     EXPECT_EQ(header_of(strict, "retry-after"), "1");
@@ -335,12 +335,12 @@ TEST_F(HttpWithoutStore, AnswersUndecidedRequestsWith503) {
     }
     const HttpAnswer batch = asked(post("/v1/batch", takes({one_jar, about({{"open", "x"}})})));
     EXPECT_EQ(batch.status, 200);
-    const Json told = json_of(batch).at("takes");
+    const Json told = json_body(batch).at("takes");
     EXPECT_EQ(told[0].at("error").at("status"), 503) << told;
     EXPECT_EQ(told[1].at("rule"), "open") << told;
     const HttpAnswer none = asked(post("/v1/take", takes({one_jar, own}, {{"mode", "each"}})));
     EXPECT_EQ(none.status, 503);
-    EXPECT_EQ(json_of(none).at("takes")[1].at("error").at("status"), 503) << none.body;
+    EXPECT_EQ(json_body(none).at("takes")[1].at("error").at("status"), 503) << none.body;
   }
 }
 
@@ -351,7 +351,7 @@ TEST_F(HttpWithoutStore, LimitsOfRequestsAreAnsweredAsConfigured) {
     for (const HttpVersion version : http_versions) {
       const HttpAnswer answer = ask(version, door.port(), post("/v1/take", own));
       EXPECT_EQ(answer.status, 200);
-      EXPECT_EQ(json_of(answer).at("remaining"), 2);
+      EXPECT_EQ(json_body(answer).at("remaining"), 2);
       EXPECT_EQ(ask(version, door.port(), post("/v1/put", own)).status, 503);
     }
   }

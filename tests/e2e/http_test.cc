@@ -40,7 +40,7 @@ TEST_F(HttpAnswers, TakeByARuleOfThePolicy) {
   for_each_version(door, [](const Ask& ask, const std::string& ip) {
     const HttpAnswer first = ask(post("/v1/take", login_from(ip)));
     EXPECT_EQ(first.status, 200);
-    EXPECT_EQ(json_of(first), with(decision(true, 5, 4, "login", 0, 3600), {{"generation", 1}}));
+    EXPECT_EQ(json_body(first), with(decision(true, 5, 4, "login", 0, 3600), {{"generation", 1}}));
     EXPECT_EQ(header_of(first, "content-type"), "application/json");
     EXPECT_EQ(header_of(first, "ratelimit-policy"), "\"login\";q=5;w=3600");
     EXPECT_EQ(header_of(first, "ratelimit"), "\"login\";r=4;t=3600");
@@ -54,7 +54,7 @@ TEST_F(HttpAnswers, TakeByARuleOfThePolicy) {
     expected["title"] = "Quota exceeded";
     expected["status"] = 429;
     expected["violated-policies"] = {"login"};
-    EXPECT_EQ(settled(json_of(denied)), expected);
+    EXPECT_EQ(settled(json_body(denied)), expected);
     const int retry_after = std::stoi(header_of(denied, "retry-after"));
     EXPECT_GE(retry_after, 3000);
     EXPECT_LE(retry_after, 3600);
@@ -70,7 +70,7 @@ TEST_F(HttpAnswers, ADenialIs200IfTheQueryAsksForIt) {
     const HttpAnswer denied = ask(post("/v1/take?status=200", login_from(ip, {{"n", 6}})));
     EXPECT_EQ(denied.status, 200);
     EXPECT_EQ(header_of(denied, "content-type"), "application/json");
-    EXPECT_EQ(settled(json_of(denied)),
+    EXPECT_EQ(settled(json_body(denied)),
               with(decision(false, 5, 5, "login", nullptr, 0), {{"generation", 1}}));
   });
 }
@@ -82,13 +82,13 @@ TEST_F(HttpAnswers, ADenialIsPlainJsonIfTheClientAcceptsOnlyThat) {
         ask(post("/v1/take", login_from(ip, {{"n", 6}}), {{"Accept", "application/json"}}));
     EXPECT_EQ(denied.status, 429);
     EXPECT_EQ(header_of(denied, "content-type"), "application/json");
-    EXPECT_EQ(settled(json_of(denied)),
+    EXPECT_EQ(settled(json_body(denied)),
               with(decision(false, 5, 5, "login", nullptr, 0), {{"generation", 1}}));
     const HttpAnswer wrong =
         ask(post_text("/v1/take", "{}", {{"Accept", "text/html, application/json;q=0.5"}}));
     EXPECT_EQ(wrong.status, 400);
     EXPECT_EQ(header_of(wrong, "content-type"), "application/json");
-    EXPECT_EQ(json_of(wrong).value("pointer", "(none)"), "");
+    EXPECT_EQ(json_body(wrong).value("pointer", "(none)"), "");
   });
 }
 
@@ -98,7 +98,7 @@ TEST_F(HttpAnswers, ATakeOfZeroUnitsIsAPeek) {
     for (int i = 0; i < 3; ++i) {
       const HttpAnswer answer = ask(post("/v1/take", login_from(ip, {{"n", 0}})));
       EXPECT_EQ(answer.status, 200);
-      EXPECT_EQ(json_of(answer).value("remaining", -1), 5);
+      EXPECT_EQ(json_body(answer).value("remaining", -1), 5);
     }
   });
 }
@@ -111,7 +111,7 @@ TEST_F(HttpAnswers, EntriesMayBeNumbersAndBooleans) {
     const HttpAnswer answer =
         ask(post_text("/v1/take", R"({"entries": {"port": 80, "tls": true, "size": 1.50}})"));
     EXPECT_EQ(answer.status, 200) << answer.body;
-    EXPECT_EQ(json_of(answer).value("rule", ""), "r");
+    EXPECT_EQ(json_body(answer).value("rule", ""), "r");
   });
 }
 
@@ -123,7 +123,7 @@ TEST_F(HttpAnswers, TakeByInlineLimits) {
                      {{"quota", "1k"}, {"window", 86400}, {"algorithm", "sliding_window"}}});
     const HttpAnswer answer = ask(post("/v1/take", about_key(key, limits, {{"n", 3}})));
     EXPECT_EQ(answer.status, 200);
-    EXPECT_EQ(settled(json_of(answer)),
+    EXPECT_EQ(settled(json_body(answer)),
               with(decision(true, 200, 197, "burst"), {{"generation", 1}}));
     EXPECT_EQ(header_of(answer, "ratelimit-policy"),
               "\"burst\";q=100;w=60;sluice-burst=200, \"2\";q=1000;w=86400");
@@ -131,8 +131,8 @@ TEST_F(HttpAnswers, TakeByInlineLimits) {
     const HttpAnswer alone =
         ask(post("/v1/take", about_key(key + "2", Json::array({bucket_of_three}), {{"n", 4}})));
     EXPECT_EQ(alone.status, 429);
-    EXPECT_EQ(json_of(alone).value("rule", ""), "default");
-    EXPECT_TRUE(json_of(alone).at("retry_after").is_null()) << "more than it ever allows";
+    EXPECT_EQ(json_body(alone).value("rule", ""), "default");
+    EXPECT_TRUE(json_body(alone).at("retry_after").is_null()) << "more than it ever allows";
     EXPECT_EQ(header_of(alone, "retry-after"), "(none)");
   });
 }
@@ -143,7 +143,7 @@ TEST_F(HttpAnswers, DetailListsEveryLimit) {
     const HttpAnswer answer =
         ask(post("/v1/take", about({{"tenant", tenant}}, {{"n", 4}, {"detail", true}})));
     EXPECT_EQ(answer.status, 200);
-    const Json told = json_of(answer);
+    const Json told = json_body(answer);
     ASSERT_EQ(told.at("limits").size(), 2u) << told;
     EXPECT_EQ(told.at("limits")[0], Json({{"name", "pair"},
                                           {"allowed", true},
@@ -168,14 +168,14 @@ TEST_F(HttpAnswers, SeveralTakesAreChargedAllOrNone) {
     const HttpAnswer both = ask(post("/v1/take", takes({jar, tenant})));
     EXPECT_EQ(both.status, 200);
     EXPECT_EQ(
-        settled(json_of(both)),
+        settled(json_body(both)),
         Json({{"allowed", true},
               {"takes", {decision(true, 2, 1, "jar", 0, nullptr), decision(true, 10, 9, "pair")}},
               {"generation", 1}}));
     // A denied take keeps the other one from being charged; that one shows its present state.
     const HttpAnswer none = ask(post("/v1/take", takes({with(jar, {{"n", 2}}), tenant})));
     EXPECT_EQ(none.status, 429);
-    const Json told = settled(json_of(none));
+    const Json told = settled(json_body(none));
     EXPECT_EQ(told.at("allowed"), false);
     EXPECT_EQ(told.at("violated-policies"), Json({"jar"}));
     EXPECT_EQ(told.at("takes"), Json({decision(false, 2, 1, "jar", nullptr, nullptr),
@@ -186,8 +186,8 @@ TEST_F(HttpAnswers, SeveralTakesAreChargedAllOrNone) {
     const HttpAnswer two =
         ask(post("/v1/take", takes({with(jar, {{"n", 1}}), tenant}, {{"n", 3}})));
     EXPECT_EQ(two.status, 200);
-    EXPECT_EQ(json_of(two).at("takes")[0].at("remaining"), 0);
-    EXPECT_EQ(json_of(two).at("takes")[1].at("remaining"), 6);
+    EXPECT_EQ(json_body(two).at("takes")[0].at("remaining"), 0);
+    EXPECT_EQ(json_body(two).at("takes")[1].at("remaining"), 6);
   });
 }
 
@@ -198,7 +198,7 @@ TEST_F(HttpAnswers, SeveralTakesInModeEach) {
                             {{"mode", "each"}});
     const HttpAnswer answer = ask(post("/v1/take", body));
     EXPECT_EQ(answer.status, 429);
-    const Json told = settled(json_of(answer));
+    const Json told = settled(json_body(answer));
     EXPECT_EQ(told.at("allowed"), false);
     EXPECT_EQ(told.at("takes"), Json({decision(false, 2, 2, "jar", nullptr, nullptr),
                                       decision(true, 10, 9, "pair")}));
@@ -207,14 +207,14 @@ TEST_F(HttpAnswers, SeveralTakesInModeEach) {
         ask(post("/v1/take",
                  takes({about({{"jar", actor}}), about({{"tenant", actor}})}, {{"mode", "each"}})));
     EXPECT_EQ(fine.status, 200);
-    EXPECT_EQ(json_of(fine).at("allowed"), true);
+    EXPECT_EQ(json_body(fine).at("allowed"), true);
     const HttpAnswer part =
         ask(post("/v1/take",
                  takes({about({{"tenant", actor}}), about({{"no", "rule"}})}, {{"mode", "each"}})));
     EXPECT_EQ(part.status, 200);
-    EXPECT_EQ(json_of(part).at("allowed"), false) << "one of them could not be decided";
-    EXPECT_EQ(json_of(part).at("takes")[0].at("allowed"), true);
-    EXPECT_EQ(json_of(part).at("takes")[1].at("error").at("type"), "urn:sluice:problem:no-rule");
+    EXPECT_EQ(json_body(part).at("allowed"), false) << "one of them could not be decided";
+    EXPECT_EQ(json_body(part).at("takes")[0].at("allowed"), true);
+    EXPECT_EQ(json_body(part).at("takes")[1].at("error").at("type"), "urn:sluice:problem:no-rule");
   });
 }
 
@@ -235,17 +235,17 @@ TEST_F(HttpAnswers, PeekChargesNothing) {
     for (int i = 0; i < 2; ++i) {
       const HttpAnswer answer = ask(post("/v1/peek", about({{"jar", actor}}, {{"n", 2}})));
       EXPECT_EQ(answer.status, 200);
-      EXPECT_EQ(json_of(answer).at("allowed"), true);
-      EXPECT_EQ(json_of(answer).at("remaining"), 0) << "as the take would say";
+      EXPECT_EQ(json_body(answer).at("allowed"), true);
+      EXPECT_EQ(json_body(answer).at("remaining"), 0) << "as the take would say";
     }
     const HttpAnswer denied = ask(post("/v1/peek", about({{"jar", actor}}, {{"n", 3}})));
     EXPECT_EQ(denied.status, 200) << "always";
-    EXPECT_EQ(settled(json_of(denied)),
+    EXPECT_EQ(settled(json_body(denied)),
               with(decision(false, 2, 2, "jar", nullptr, nullptr), {{"generation", 1}}));
     const HttpAnswer both =
         ask(post("/v1/peek", takes({about({{"jar", actor}}, {{"n", 3}}), about({{"open", "x"}})})));
     EXPECT_EQ(both.status, 200);
-    EXPECT_EQ(json_of(both).at("allowed"), false);
+    EXPECT_EQ(json_body(both).at("allowed"), false);
   });
 }
 
@@ -253,7 +253,7 @@ TEST_F(HttpAnswers, PutReturnsUnitsUpToTheLimit) {
   const Door door;
   for_each_version(door, [](const Ask& ask, const std::string& actor) {
     const auto put = [&](const Json& more) {
-      return json_of(ask(post("/v1/put", about({{"tenant", actor}}, more))));
+      return json_body(ask(post("/v1/put", about({{"tenant", actor}}, more))));
     };
     ask(post("/v1/take", about({{"tenant", actor}}, {{"n", 7}})));
     EXPECT_EQ(put({{"n", 2}}), Json({{"remaining", 5}, {"limit", 10}, {"generation", 1}}));
@@ -265,7 +265,7 @@ TEST_F(HttpAnswers, PutReturnsUnitsUpToTheLimit) {
     const HttpAnswer two = ask(
         post("/v1/put", takes({about({{"tenant", actor}}, {{"n", 2}}), about({{"jar", actor}})})));
     EXPECT_EQ(two.status, 200);
-    EXPECT_EQ(json_of(two).at("takes"),
+    EXPECT_EQ(json_body(two).at("takes"),
               Json({{{"remaining", 6}, {"limit", 10}}, {{"remaining", 2}, {"limit", 2}}}));
     EXPECT_EQ(header_of(two, "ratelimit"), "(none)");
   });
@@ -281,11 +281,12 @@ TEST_F(HttpAnswers, PutAndResetOfAKeyChangeItsOwnCounter) {
         key, Json::array({{{"quota", 4}, {"window", "1h"}, {"algorithm", "fixed_window"}}}));
     const HttpAnswer taken = ask(post("/v1/take", with(subject, {{"n", 3}, {"detail", true}})));
     EXPECT_EQ(taken.status, 200);
-    EXPECT_EQ(json_of(taken).at("limits").size(), 2u) << taken.body;
-    EXPECT_EQ(json_of(ask(post("/v1/put", subject))).at("remaining"), 2);
-    EXPECT_EQ(json_of(ask(post("/v1/reset", subject))), Json({{"reset", 1}}));
-    EXPECT_EQ(json_of(ask(post("/v1/reset", subject))), Json({{"reset", 0}}));
-    const Json after = json_of(ask(post("/v1/peek", with(subject, {{"n", 0}, {"detail", true}}))));
+    EXPECT_EQ(json_body(taken).at("limits").size(), 2u) << taken.body;
+    EXPECT_EQ(json_body(ask(post("/v1/put", subject))).at("remaining"), 2);
+    EXPECT_EQ(json_body(ask(post("/v1/reset", subject))), Json({{"reset", 1}}));
+    EXPECT_EQ(json_body(ask(post("/v1/reset", subject))), Json({{"reset", 0}}));
+    const Json after =
+        json_body(ask(post("/v1/peek", with(subject, {{"n", 0}, {"detail", true}}))));
     ASSERT_EQ(after.at("limits").size(), 2u) << after;
     EXPECT_LT(after.at("limits")[0].at("remaining"), 9) << "the rule's counter is as it was";
     EXPECT_EQ(after.at("limits")[1].at("remaining"), 4);
@@ -296,11 +297,11 @@ TEST_F(HttpAnswers, ResetReportsTheNumberOfCounters) {
   const Door door;
   for_each_version(door, [](const Ask& ask, const std::string& actor) {
     const Json both = takes({about({{"tenant", actor}}), about({{"jar", actor}})});
-    EXPECT_EQ(json_of(ask(post("/v1/reset", both))), Json({{"reset", 0}}));
+    EXPECT_EQ(json_body(ask(post("/v1/reset", both))), Json({{"reset", 0}}));
     ask(post("/v1/take", both));
-    EXPECT_EQ(json_of(ask(post("/v1/reset", both))), Json({{"reset", 2}}));
+    EXPECT_EQ(json_body(ask(post("/v1/reset", both))), Json({{"reset", 2}}));
     EXPECT_EQ(units_left(ask, about({{"jar", actor}})), 2);
-    EXPECT_EQ(json_of(ask(post("/v1/reset", both))), Json({{"reset", 0}}));
+    EXPECT_EQ(json_body(ask(post("/v1/reset", both))), Json({{"reset", 0}}));
   });
 }
 
@@ -315,7 +316,7 @@ TEST_F(HttpAnswers, ABatchDecidesEachTakeSeparately) {
     const HttpAnswer answer = ask(post("/v1/batch", takes(many)));
     EXPECT_EQ(answer.status, 200);
     EXPECT_EQ(header_of(answer, "ratelimit-policy"), "(none)");
-    const Json told = json_of(answer).at("takes");
+    const Json told = json_body(answer).at("takes");
     ASSERT_EQ(told.size(), 1000u);
     for (size_t i = 0; i < 997; ++i) ASSERT_EQ(told[i].at("rule"), "open") << i;
     EXPECT_EQ(told[997].at("allowed"), false);
@@ -329,10 +330,10 @@ TEST_F(HttpAnswers, RulesThatAlwaysAllowOrDeny) {
   for_each_version(door, [](const Ask& ask, const std::string&) {
     const HttpAnswer open = ask(post("/v1/take", about({{"open", "x"}}, {{"n", 1'000'000}})));
     EXPECT_EQ(open.status, 200);
-    EXPECT_EQ(json_of(open).at("limit"), 9'007'199'254'740'991);
+    EXPECT_EQ(json_body(open).at("limit"), 9'007'199'254'740'991);
     const HttpAnswer closed = ask(post("/v1/take", about({{"closed", "x"}})));
     EXPECT_EQ(closed.status, 429);
-    EXPECT_TRUE(json_of(closed).at("retry_after").is_null());
+    EXPECT_TRUE(json_body(closed).at("retry_after").is_null());
     for (const char* field : {"ratelimit", "ratelimit-policy", "retry-after"})
       EXPECT_EQ(header_of(closed, field), "(none)");
   });
@@ -346,7 +347,7 @@ TEST_F(HttpAnswers, AShadowRuleDoesNotChangeAnswers) {
     for (int i = 0; i < 3; ++i) {
       const HttpAnswer answer = ask(post("/v1/take", about({{"a", "b"}})));
       EXPECT_EQ(answer.status, 200);
-      EXPECT_EQ(json_of(answer).at("rule"), "real");
+      EXPECT_EQ(json_body(answer).at("rule"), "real");
       EXPECT_EQ(header_of(answer, "ratelimit-policy"), "\"real\";q=50;w=3600");
     }
   });
@@ -370,13 +371,13 @@ TEST_F(HttpAnswers, AnswersARequestWithoutARuleAsConfigured) {
       for (const char* path : {"/v1/take", "/v1/peek", "/v1/wait"}) {
         const HttpAnswer answer = ask(post(path, unmatched));
         EXPECT_EQ(answer.status, 200) << path;
-        const Json told = json_of(answer);
+        const Json told = json_body(answer);
         EXPECT_EQ(told.at("allowed"), true) << path;
         EXPECT_TRUE(told.at("rule").is_null()) << path;
       }
       const HttpAnswer several = ask(post("/v1/take", takes({unmatched, about({{"jar", actor}})})));
       EXPECT_EQ(several.status, 200);
-      EXPECT_EQ(json_of(several).at("takes")[1].at("remaining"), 1) << several.body;
+      EXPECT_EQ(json_body(several).at("takes")[1].at("remaining"), 1) << several.body;
       EXPECT_EQ(ask(post("/v1/put", unmatched)).status, 404) << "there is nothing to give back to";
     });
   }
@@ -384,8 +385,8 @@ TEST_F(HttpAnswers, AnswersARequestWithoutARuleAsConfigured) {
   for_each_version(door, [&](const Ask& ask, const std::string&) {
     const HttpAnswer answer = ask(post("/v1/take", unmatched));
     EXPECT_EQ(answer.status, 429);
-    EXPECT_EQ(json_of(answer).at("violated-policies"), Json::array());
-    EXPECT_TRUE(json_of(answer).at("rule").is_null());
+    EXPECT_EQ(json_body(answer).at("violated-policies"), Json::array());
+    EXPECT_TRUE(json_body(answer).at("rule").is_null());
     EXPECT_EQ(ask(post("/v1/peek", unmatched)).status, 200);
     EXPECT_EQ(ask(post("/v1/reset", unmatched)).status, 404);
   });
@@ -400,7 +401,7 @@ TEST_F(HttpAnswers, LimitsInRequestsCanBeSwitchedOff) {
       EXPECT_EQ(answer.status, 400);
       EXPECT_EQ(problem_of(answer), "bad-request");
     }
-    EXPECT_EQ(json_of(ask(post("/v1/take", about({{"jar", actor}})))).at("remaining"), 1);
+    EXPECT_EQ(json_body(ask(post("/v1/take", about({{"jar", actor}})))).at("remaining"), 1);
   });
 }
 
@@ -417,25 +418,25 @@ TEST_F(HttpAnswers, AnOverrideBansAKey) {
     const Json limits = Json::array({bucket_of_three});
     const HttpAnswer banned = ask(post("/v1/take", about_key("bad", limits)));
     EXPECT_EQ(banned.status, 429);
-    EXPECT_TRUE(json_of(banned).at("retry_after").is_null());
+    EXPECT_TRUE(json_body(banned).at("retry_after").is_null());
     EXPECT_EQ(ask(post("/v1/peek", about_key("good", limits))).status, 200);
-    EXPECT_EQ(json_of(ask(post("/v1/peek", about_key("good", limits)))).at("allowed"), true);
+    EXPECT_EQ(json_body(ask(post("/v1/peek", about_key("good", limits)))).at("allowed"), true);
   });
 }
 
 TEST_F(HttpAnswers, AReloadIsANewGeneration) {
   Door door;
   for_each_version(door, [](const Ask& ask, const std::string& actor) {
-    EXPECT_EQ(json_of(ask(post("/v1/take", about({{"jar", actor}})))).at("generation"), 1);
+    EXPECT_EQ(json_body(ask(post("/v1/take", about({{"jar", actor}})))).at("generation"), 1);
   });
   door.reload(
       "rules:\n  - { name: jar, match: { jar: \"*\" }, actor: jar, limit: { quota: 7, algorithm: "
       "fixed_bucket } }\n");
   for_each_version(door, [](const Ask& ask, const std::string& actor) {
-    const Json told = json_of(ask(post("/v1/take", about({{"jar", actor}}))));
+    const Json told = json_body(ask(post("/v1/take", about({{"jar", actor}}))));
     EXPECT_EQ(told.at("generation"), 2);
     EXPECT_EQ(told.at("remaining"), 5) << "what was used stays used";
-    EXPECT_EQ(json_of(ask(get("/v1/health"))), Json({{"status", "ok"}, {"generation", 2}}));
+    EXPECT_EQ(json_body(ask(get("/v1/health"))), Json({{"status", "ok"}, {"generation", 2}}));
   });
 }
 
@@ -444,7 +445,7 @@ TEST_F(HttpAnswers, HealthAndItsOwnDescription) {
   std::ifstream file(source_path("docs/openapi-http.json"));
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   for_each_version(door, [&](const Ask& ask, const std::string&) {
-    EXPECT_EQ(json_of(ask(get("/v1/health"))), Json({{"status", "ok"}, {"generation", 1}}));
+    EXPECT_EQ(json_body(ask(get("/v1/health"))), Json({{"status", "ok"}, {"generation", 1}}));
     EXPECT_TRUE(ask(get("/v1/openapi.json")).body == text);
     for (const char* path : {"/v1/health", "/v1/openapi.json"}) {
       const HttpAnswer whole = ask(get(path)), head = ask({.method = "HEAD", .target = path});
@@ -461,7 +462,7 @@ TEST_F(HttpAnswers, SharesItsCountersWithTheAdminPort) {
     ask(post("/v1/take", about({{"jar", actor}})));
     const HttpAnswer counter = http_get(door.admin(), "/v1/counters/native:jar:" + actor + ":jar");
     ASSERT_EQ(counter.status, 200) << counter.body;
-    EXPECT_EQ(json_of(counter).at("limits")[0].at("remaining"), 1) << counter.body;
+    EXPECT_EQ(json_body(counter).at("limits")[0].at("remaining"), 1) << counter.body;
   });
 }
 

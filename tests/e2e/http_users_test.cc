@@ -121,7 +121,7 @@ TEST_F(HttpUsers, ExplainShowsRulesAndCounters) {
     const auto explain = [&](const Json& body) {
       const HttpAnswer answer = ask(version, door_->port(), as(ops_, post("/v1/explain", body)));
       EXPECT_EQ(answer.status, 200) << answer.body;
-      return json_of(answer);
+      return json_body(answer);
     };
     const Json pair = explain(about({{"tenant", "t"}}, {{"n", 11}}));
     EXPECT_EQ(pair.at("allowed"), false);

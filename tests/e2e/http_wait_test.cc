@@ -38,7 +38,7 @@ TEST_F(HttpWait, TakesAtOnceIfThereAreEnoughUnits) {
   for (const HttpVersion version : http_versions) {
     const HttpAnswer answer = http_e2e::ask(version, door_.port(), wait_for(1));
     EXPECT_EQ(answer.status, 200);
-    const Json told = json_of(answer);
+    const Json told = json_body(answer);
     EXPECT_EQ(told.at("allowed"), true);
     EXPECT_EQ(told.at("waited"), 0);
     EXPECT_EQ(header_of(answer, "ratelimit-policy"), "\"jar\";q=2");
@@ -64,7 +64,7 @@ TEST_F(HttpWait, GrantsReturnedUnitsInOrderOfArrival) {
   EXPECT_EQ(granted.status, 200);
   Json expected = with(decision(true, 2, 0, "jar", 0, nullptr), {{"generation", 1}});
   expected["waited"] = true;
-  EXPECT_EQ(settled(json_of(granted)), expected);
+  EXPECT_EQ(settled(json_body(granted)), expected);
   put(1);
   const HttpAnswer other = second.read(stream);
   expect_described(wait_for(1), other);
@@ -88,7 +88,7 @@ TEST_F(HttpWait, GrantsUnitsThatComeBackWithTime) {
   for (const HttpAnswer& answer : {http1.read(), http2.read(second)}) {
     expect_described(asked(""), answer);
     EXPECT_EQ(answer.status, 200);
-    const Json told = json_of(answer);
+    const Json told = json_body(answer);
     EXPECT_GT(told.at("waited"), 0);
     EXPECT_EQ(told.at("rule"), "default");
     ASSERT_EQ(told.at("limits").size(), 1u) << told;
@@ -113,7 +113,7 @@ TEST_F(HttpWait, ATimeoutOfZeroTakesOrDenies) {
   EXPECT_EQ(ask(wait_for(2, 0)).status, 200);
   const HttpAnswer denied = ask(wait_for(1, 0));
   EXPECT_EQ(denied.status, 429);
-  EXPECT_EQ(json_of(denied).at("waited"), 0);
+  EXPECT_EQ(json_body(denied).at("waited"), 0);
   const Asked lenient{.method = "POST",
                       .target = "/v1/wait?status=200",
                       .body = wait_for(1, 0).body,
@@ -125,7 +125,7 @@ TEST_F(HttpWait, DeniesAtOnceARequestBeyondTheLimit) {
   for (const HttpVersion version : http_versions) {
     const HttpAnswer more = http_e2e::ask(version, door_.port(), wait_for(3));
     EXPECT_EQ(more.status, 429);
-    EXPECT_TRUE(json_of(more).at("retry_after").is_null());
+    EXPECT_TRUE(json_body(more).at("retry_after").is_null());
     const HttpAnswer closed =
         http_e2e::ask(version, door_.port(), post("/v1/wait", about({{"closed", "x"}})));
     EXPECT_EQ(closed.status, 429);
@@ -185,11 +185,11 @@ TEST_F(HttpWait, DelaysLaterPipelinedRequests) {
   Http1 client(door_.port());
   const Asked open = post("/v1/take", about({{"open", "x"}}));
   client.send(Http1::text_of(open) + Http1::text_of(wait_for(1)) + Http1::text_of(open));
-  EXPECT_EQ(json_of(client.read()).at("rule"), "open");
+  EXPECT_EQ(json_body(client.read()).at("rule"), "open");
   ASSERT_TRUE(door_.await_waiting(1));
   put(1);
-  EXPECT_EQ(json_of(client.read()).at("rule"), "jar");
-  EXPECT_EQ(json_of(client.read()).at("rule"), "open");
+  EXPECT_EQ(json_body(client.read()).at("rule"), "jar");
+  EXPECT_EQ(json_body(client.read()).at("rule"), "open");
 }
 
 TEST_F(HttpWait, AHundredOfOneConnectionAtMost) {
@@ -254,8 +254,8 @@ TEST_F(HttpWait, AReloadThatBringsMoreGrantsIt) {
   const HttpAnswer granted = first.read();
   expect_described(wait_for(1), granted);
   EXPECT_EQ(granted.status, 200);
-  EXPECT_EQ(json_of(granted).at("limit"), 4);
-  EXPECT_EQ(json_of(granted).at("generation"), 2) << granted.body;
+  EXPECT_EQ(json_body(granted).at("limit"), 4);
+  EXPECT_EQ(json_body(granted).at("generation"), 2) << granted.body;
   EXPECT_EQ(second.read(stream).status, 200);
 }
 
@@ -268,7 +268,7 @@ TEST_F(HttpWait, AReloadThatLeavesNoRoomDeniesIt) {
   const HttpAnswer denied = client.read();
   expect_described(wait_for(2), denied);
   EXPECT_EQ(denied.status, 429);
-  EXPECT_TRUE(json_of(denied).at("retry_after").is_null());
+  EXPECT_TRUE(json_body(denied).at("retry_after").is_null());
 }
 
 TEST_F(HttpWait, AReloadThatRemovesTheRuleEndsIt) {

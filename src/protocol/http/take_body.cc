@@ -605,7 +605,7 @@ class TakeBodyParser {
     return limit.calendar != nullptr || fail_by(limit::problem_of(its.fault, terms, false));
   }
 
-  // Checks what policies check too (policy/read/native.h).
+  // Checks what policies check too (policy/read/native.cc).
   bool check_limit(limit::Limit& limit, uint32_t seen) {
     const bool is_bucket = limit.algorithm == Algorithm::token_bucket;
     const bool is_fixed = limit.algorithm == Algorithm::fixed_bucket;
