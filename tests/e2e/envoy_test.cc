@@ -342,7 +342,10 @@ TEST(Envoy, ANativeRuleThatAppliesToAllHidesNoLimit) {
       "policy: [{ envoy: limits }]\nrules: [{ name: all, limit: { quota: 9, window: 1h } }]\n");
   const Finished checked = run({.arguments = {"check", file}});
   EXPECT_EQ(checked.status, 0);
-  EXPECT_EQ(checked.err, "");
+  // Nothing is said but what is said of the limits themselves.
+  const std::string alone = server.folder.write("alone.yaml", "policy: [{ envoy: limits }]\n");
+  EXPECT_EQ(checked.err, run({.arguments = {"check", alone}}).err);
+  EXPECT_EQ(checked.err.find("native.yaml"), std::string::npos) << checked.err;
   const Finished told = run(
       {.arguments = {"explain", "--policy", file, "--protocol", "envoy", "domain=shop", "path=/"}});
   EXPECT_NE(told.out.find("[shop.path]"), std::string::npos) << told.out;
