@@ -104,7 +104,7 @@ TEST_F(Calendar, EachMistakeIsSaidWhereItIs) {
             "a length of time; take it out, or write `window: hour`, `day`, `week`, `month`, "
             "`year`\n");
   EXPECT_EQ(error_of("{ quota: 5, window: month, algorithm: sliding_log }"),
-            "5:31: error: rule r: window: `month` is a window of the calendar, which sliding_log "
+            "5:32: error: rule r: window: `month` is a window of the calendar, which sliding_log "
             "cannot have: its windows are of one length, and those of the calendar are not; take "
             "the algorithm out, or write a length of time, as in `30d`\n");
   EXPECT_EQ(error_of("{ quota: 5, window: month, month_day: 32 }"),

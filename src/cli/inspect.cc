@@ -106,11 +106,12 @@ std::shared_ptr<const policy::RuleSet> inspect(const std::string& path,
       config::check_listeners(config, of_config);
     }
     diagnostics.insert(diagnostics.end(), of_config.begin(), of_config.end());
-    if (!base::has_errors(of_config)) config::read_time_zones(config, diagnostics);
+    const bool has_zones =
+        base::has_errors(of_config) || config::read_time_zones(config, diagnostics);
     if (unmatched != nullptr) say_unmatched(config, *unmatched);
     // Other policies are inspected nevertheless, so that one run reports all errors.
     if (config.has_policy()) files = config.policy_files();
-    if (base::has_errors(of_config)) {
+    if (base::has_errors(of_config) || !has_zones) {
       config::load_policy(files, spaces, diagnostics, config.own);
       return nullptr;
     }
