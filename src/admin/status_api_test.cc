@@ -108,11 +108,11 @@ TEST(StatusApi, ReportsEveryMemberOfAServerInMemory) {
                            .refused = 7,
                            .waiting = 2};
   Json status = world.status();
-  EXPECT_EQ(
-      names_of(status),
-      (std::vector<std::string>{"version", "at", "up_seconds", "ready", "degraded", "reasons",
-                                "listeners", "policy", "store", "counters", "waiting", "overrides",
-                                "collectors", "connections", "requests", "protocols", "errors"}));
+  EXPECT_EQ(names_of(status),
+            (std::vector<std::string>{"version", "time_zones", "at", "up_seconds", "ready",
+                                      "degraded", "reasons", "listeners", "policy", "store",
+                                      "counters", "waiting", "overrides", "collectors",
+                                      "connections", "requests", "protocols", "errors"}));
   EXPECT_EQ(status["version"], "9.8.7");
   EXPECT_EQ(status["at"].get<std::string>().size(), std::string("2026-01-02T03:04:05Z").size());
   EXPECT_GE(status["up_seconds"], 0);

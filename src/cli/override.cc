@@ -101,8 +101,8 @@ void add_flags(Arguments& arguments, OverrideFlags& asked) {
                        "ACTOR");
   arguments.add_option("--quota", asked.quota, "Units allowed per window", "N");
   arguments.add_option("--window", asked.window,
-                       "Length of time, as 1s, 5m, 1h, 30d, or hour, day, week, month or year of "
-                       "the\ncalendar",
+                       "Length of time, as 1s, 5m, 1h, 30d, or hour, day, week, month or year of\n"
+                       "the calendar",
                        "DURATION");
   for (size_t i = 0; i < std::size(calendar_flags); ++i)
     arguments.add_option(calendar_flags[i].flag, asked.calendar[i], calendar_flags[i].help,

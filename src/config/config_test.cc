@@ -184,6 +184,7 @@ auto read_config_mistakes() {
       {"wrokers: 4", "2:1: error: wrokers: is not a known key; did you mean `workers`?"},
       {"zzz: 4",
        "2:1: error: zzz: is not a known key; known here: listen, workers, connections, drain, "
+       "time_zone_data, "
        "store, log, otlp, divvy, droplet, resp, envoy, http, users, admin, policy, rules"},
       {"policy: [{ divvy: b.ini }]",
        "2:1: error: policy: occurs twice, first on line 1; keep one of them"},

@@ -431,7 +431,7 @@ TEST(DurableChanges, AreCollectedAgainAfterAnException) {
   core.store().keep_changes();
   const handle by = *core.limits("x", {{many, 0us, algorithm::fixed_bucket}});
   for (int i = 0; i < 300; ++i)
-    EXPECT_TRUE(core.decide(by, std::to_string(i), 1, {}, start).allowed);
+    EXPECT_TRUE(core.decide(by, std::to_string(i), 1, request::Verb::take, start).allowed);
   std::multiset<std::string> seen;
   const auto collect = [&](size_t most) {
     core.store().collect([&](const request::CounterRecord& record) {
@@ -441,7 +441,7 @@ TEST(DurableChanges, AreCollectedAgainAfterAnException) {
   };
   for (const size_t most : {0u, 1u, 100u, 101u}) EXPECT_THROW(collect(most), std::bad_alloc);
   EXPECT_EQ(seen.size(), 101u);
-  EXPECT_TRUE(core.decide(by, *seen.begin(), 1, {}, start).allowed);
+  EXPECT_TRUE(core.decide(by, *seen.begin(), 1, request::Verb::take, start).allowed);
   collect(SIZE_MAX);
   EXPECT_EQ(seen.size(), 301u);
   collect(SIZE_MAX);

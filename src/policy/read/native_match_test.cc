@@ -102,8 +102,8 @@ TEST(NativeMatch, TakesExpressions) {
 TEST(NativeMatch, ReportsUnknownUnitsOfWindows) {
   const std::pair<const char*, const char*> cases[] = {
       {"1M",
-       "window: `M` in `1M` is not a unit of time; write `1m` if minutes are meant, 30d for a "
-       "month"},
+       "window: `M` in `1M` is not a unit of time; write `1m` if minutes are meant, `month` for a "
+       "month of the calendar"},
       {"5k", "window: `k` in `5k` is not a unit of time; units are us, ms, s, m, h, d"},
       {"60", "window: `60` has no unit; write `60s`"}};
   for (const auto& [window, wanted] : cases) {

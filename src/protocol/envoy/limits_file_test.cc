@@ -170,9 +170,8 @@ auto envoy_file_mistakes() {
        "f.yaml:4:32: error: unit_multiplier: is not a key of Envoy's limits; write `window: 5m` in "
        "place of the unit\n"},
       {"  - key: k\n    rate_limit: {unit: month, calendar: true}\n",
-       "f.yaml:4:31: error: calendar: is not a key of Envoy's limits; windows of the calendar are "
-       "not "
-       "there yet; a unit of month has 30 days, one of year 365\n"},
+       "f.yaml:4:31: error: calendar: is not a key of Envoy's limits; write `window: month` in "
+       "place of the unit; a unit of month has 30 days, one of year 365\n"},
       {"  - value: v\n",
        "f.yaml:3:5: error: d: key: is missing, which each descriptor has; write `key: NAME`, as "
        "an entry of a request has it\n"},
@@ -212,11 +211,13 @@ auto envoy_file_mistakes() {
       {"  - key: k\n    rate_limit: {window: 30}\n",
        "f.yaml:4:26: error: d.k: window: `30` is not a length of a window; write a whole number "
        "and "
-       "us, ms, s, m, h or d, as in `30s`, up to 36600d\n"},
+       "us, ms, s, m, h or d, as in `30s`, up to 36600d, or a window of the calendar: `hour`, "
+       "`day`, `week`, `month` or `year`\n"},
       {"  - key: k\n    rate_limit: {window: 0s}\n",
        "f.yaml:4:26: error: d.k: window: `0s` is not a length of a window; write a whole number "
        "and "
-       "us, ms, s, m, h or d, as in `30s`, up to 36600d\n"},
+       "us, ms, s, m, h or d, as in `30s`, up to 36600d, or a window of the calendar: `hour`, "
+       "`day`, `week`, `month` or `year`\n"},
       {"  - key: k\n    rate_limit: {unit: day, burst: 5}\n",
        "f.yaml:4:36: error: d.k: burst: is a token bucket's, and the algorithm is aligned_window; "
        "take it "

@@ -354,12 +354,13 @@ class Reader {
     for (size_t i = 0; i < texts.size(); ++i) {
       const Json* const one = member(json, std::string(limit::calendar_keys[i]));
       if (one == nullptr) continue;
-      const bool is_number = limit::calendar_keys[i] == "month_day" && one->is_number();
-      texts[i] = is_number ? one->dump() : text(*one);
+      const bool is_number = limit::calendar_keys[i] == "month_day" && is_marked(*one, 'n');
+      texts[i] = is_number ? one->get<std::string>().substr(1) : text(*one);
       *words.find(limit::calendar_keys[i]) = texts[i];
     }
-    const auto unit = window != nullptr && window->is_string() ? limit::calendar_unit(text(*window))
-                                                               : std::nullopt;
+    const auto unit = window != nullptr && is_marked(*window, 's')
+                          ? limit::calendar_unit(text(*window))
+                          : std::nullopt;
     if (!unit) require(words.first().empty());
     if (unit) {
       require(member(json, "burst") == nullptr);
