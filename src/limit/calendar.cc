@@ -87,12 +87,15 @@ struct Calendar::Registry {
   struct Zone {
     std::string name;
     const TimeZone* data = nullptr;
+    bool is_gone = false;  // the data that were read last lack it: no limit can name it any more
   };
 
   // Open addressing by code; written with the mutex, read without.
   static constexpr size_t places = 2 * base::bounds::calendars_max;
   static_assert((places & (places - 1)) == 0);
   std::array<std::atomic<Calendar*>, places> by_code{};
+
+  std::atomic<bool> any_gone{false};  // a zone is (Zone::is_gone)
 
   std::mutex mutex;
   std::unordered_map<std::string_view, std::unique_ptr<Zone>> zones;  // by Zone::name
@@ -128,6 +131,12 @@ struct Calendar::Registry {
     Zone& zone = *made;
     zones.emplace(zone.name, std::move(made));
     return zone;
+  }
+  // Takes the mutex.
+  bool is_gone(const std::string& name) {
+    const std::lock_guard lock(mutex);
+    const auto known = zones.find(name);
+    return known != zones.end() && known->second->is_gone;
   }
   const TimeZone* keep(uint64_t digest, std::unique_ptr<const TimeZone> zone) {
     return kept.try_emplace(digest, std::move(zone)).first->second.get();
@@ -177,6 +186,8 @@ Terms Calendar::terms() const {
 Calendar::Interned Calendar::intern(const Terms& terms, bool brought) {
   SLUICE_CHECK(is_sound(terms));
   Registry& all = registry();
+  if (all.any_gone.load(std::memory_order_relaxed) && all.is_gone(terms.zone)) [[unlikely]]
+    return {nullptr, Fault::unknown_zone};
   const uint64_t code = code_of(terms);
   if (Calendar* const known = all.place_of(code).load(std::memory_order_acquire);
       known != nullptr && known->is_resolved())
@@ -252,10 +263,15 @@ bool Calendar::use_zone_data(const std::string& folder) {
   for (const std::string& name : names) read.push_back(read_zone(source, name));
   const std::lock_guard lock(all.mutex);
   all.source = source;
-  for (size_t i = 0; i < names.size(); ++i)
-    // A zone that is there no more keeps its data.
-    if (read[i].zone != nullptr)
-      all.zone_named(names[i]).data = all.keep(read[i].digest, std::move(read[i].zone));
+  bool any_gone = false;
+  for (size_t i = 0; i < names.size(); ++i) {
+    Registry::Zone& zone = all.zone_named(names[i]);
+    zone.is_gone = read[i].zone == nullptr;
+    any_gone |= zone.is_gone;
+    // A zone that is there no more keeps its data, for the limits that are in force.
+    if (!zone.is_gone) zone.data = all.keep(read[i].digest, std::move(read[i].zone));
+  }
+  all.any_gone.store(any_gone, std::memory_order_relaxed);
   for (const auto& one : all.all) {
     const auto zone = all.zones.find(one->zone_name());
     if (zone == all.zones.end() || zone->second->data == nullptr ||

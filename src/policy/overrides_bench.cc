@@ -144,7 +144,7 @@ void fill(benchmark::State& state) {
     Overrides overrides;
     for (const Override& next : all) timed_set(overrides, next);
   }
-  state.SetItemsProcessed(static_cast<int64_t>(state.iterations() * count));
+  state.SetItemsProcessed(state.iterations() * static_cast<int64_t>(count));
 }
 BENCHMARK(fill)->ArgName("count")->Arg(1'000'000)->Iterations(2);
 

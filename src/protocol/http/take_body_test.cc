@@ -321,7 +321,8 @@ TEST(TakeBody, ReportsInvalidLimitsWithTheirPlace) {
   EXPECT_EQ(limit_of(R"("qouta": 1)"), "/qouta unknown member `qouta`; did you mean `quota`?");
   EXPECT_EQ(
       limit_of(R"("n": 1)"),
-      "/n unknown member `n`; known are `name`, `quota`, `window`, `algorithm`, `burst`, `over`");
+      "/n unknown member `n`; known are `name`, `quota`, `window`, `algorithm`, `burst`, `over`, "
+      "`time_zone`, `week_starts`, `month_day`, `year_day`, `starts_at`");
   EXPECT_EQ(limit_of(R"("quota": 1, "quota": 1)"),
             "/quota `quota` is there twice: take one of them out");
   EXPECT_EQ(limit_of(R"("algorithm": "slidinglog")"),
@@ -351,8 +352,8 @@ TEST(TakeBody, ReportsInvalidLimitsWithTheirPlace) {
   EXPECT_EQ(
       read(R"({"takes": [)" + times(3, R"({"entries": {"a": 1}})") +
            R"(, {"key": "k", "limits": [{"quota": 1, "window": true}]}]})"),
-      "/takes/3/limits/0/window `window` must be a length of time such as \"1m\", or a number "
-      "of seconds");
+      "/takes/3/limits/0/window `window` must be a length of time such as \"1m\", a number of "
+      "seconds, or a window of the calendar: \"hour\", \"day\", \"week\", \"month\" or \"year\"");
 }
 
 TEST(TakeBody, ReadsWindowsExactly) {
@@ -377,7 +378,8 @@ TEST(TakeBody, ReadsWindowsExactly) {
                                   "1e400", "\"0s\"", "\"36601d\"", "\"3162240000000001us\""})
     EXPECT_EQ(window_of(value), range) << value;
   const std::string sentence =
-      "/window `window` must be a length of time such as \"1m\", or a number of seconds";
+      "/window `window` must be a length of time such as \"1m\", a number of seconds, or "
+      "a window of the calendar: \"hour\", \"day\", \"week\", \"month\" or \"year\"";
   for (const std::string value :
        {"true", "\"\"", "\"1 m\"", "\"-1s\"", "\"1.5s\"", "{}", "\"soon\""})
     EXPECT_EQ(window_of(value), sentence) << value;
