@@ -36,7 +36,8 @@ class TimeZone {
 
   // The day of a rule of the footer, and the second of that day.
   struct Change {
-    enum class Day : uint8_t { of_year, of_year_without_leap_day, of_month } day{};
+    enum class Day : uint8_t { of_year, of_year_without_leap_day, of_month };
+    Day day{};
     int number = 0;           // of_year: 0 to 365; without the leap day: 1 to 365
     int month = 0, week = 0;  // of_month: the week's day `number`, 0 a Sunday; week 5: the last
     int64_t time = 0;         // seconds from the day's beginning, may be negative

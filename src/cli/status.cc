@@ -182,8 +182,6 @@ std::string status_text(const Json& json, bool coloured) {
   for (const Json& reason : list_field(json, "reasons"))
     if (reason.is_string()) line("", config::on_screen(reason.get<std::string>()));
   if (field(json, "up_seconds").is_number()) line("up", seconds_words(field(json, "up_seconds")));
-  if (const auto zones = text_field(json, "time_zones"); !zones.empty())
-    line("", "time zones: " + config::on_screen(zones));
   line("policy", "generation " + grouped(policy, "generation") + ", live since " +
                      config::on_screen(text_field(policy, "live_since")) + ", " +
                      base::counted(static_cast<uint64_t>(integer_field(policy, "rules")), "rule") +
@@ -192,6 +190,8 @@ std::string status_text(const Json& json, bool coloured) {
   for (const Json& file : list_field(policy, "files"))
     if (file.is_string()) line("", config::on_screen(file.get<std::string>()));
   for (const Json& sent : list_field(policy, "sent")) line("", sender_words(sent, coloured));
+  if (const auto zones = text_field(json, "time_zones"); !zones.empty())
+    line("", "time zones: " + config::on_screen(zones));
   if (stale) {
     const Json& reading = field(policy, "last_reading");
     line("", config::paint("a newer one was refused", config::red, coloured) + " at " +
