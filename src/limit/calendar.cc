@@ -240,7 +240,8 @@ const Calendar* Calendar::of_kept(const Terms& terms) {
 
 const TimeZone& Calendar::zone() const {
   const TimeZone* const its = zone_.load(std::memory_order_acquire);
-  return its == nullptr ? utc : *its;
+  if (its != nullptr) return *its;
+  return utc;
 }
 
 // A thread that looks up meanwhile may store a window of the data before; it notices (look_up).

@@ -4,8 +4,8 @@
 //
 //   left out     a limit; its kind is (algorithm, window or calendar). It is not charged meanwhile:
 //                time goes on for it and nothing else, so it continues where it was when a limit of
-//                its kind is in force again. Of fixed_buckets what is put back meanwhile is put back
-//                here too, as no time brings it. One that is as a fresh one is dropped.
+//                its kind is in force again. Of fixed_buckets what is put back meanwhile is put
+//                back here too, as no time brings it. One that is as a fresh one is dropped.
 //   memory       of a token_bucket in force: another one of its kind, with a larger burst. It is
 //                what was used before the burst was lowered, of which the smaller bucket holds only
 //                a part. It is charged with every grant, so that a raise of the burst gives nothing

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "tests/support/dice.h"
+#include "tests/support/divvy_server.h"
 #include "tests/support/http_client.h"
 #include "tests/support/process.h"
 #include "tests/support/tcp_client.h"
