@@ -136,7 +136,7 @@ std::shared_ptr<const policy::RuleSet> inspect(const std::string& path,
     if (across.refused) return nullptr;
   }
   if (!config::check_reach(config, *rules, diagnostics)) return nullptr;
-  if (flags.to_be_served) config::review_rules(config, *rules, diagnostics);
+  if (flags.to_be_served) config::review_rules(config, *rules, diagnostics, true);
   return rules;
 }
 

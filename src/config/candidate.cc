@@ -117,7 +117,7 @@ std::optional<admin::Candidate> read_candidate(std::string_view kind, const std:
     }
     if (held->rules && !check_reach(config, *held->rules, candidate.diagnostics))
       held->rules.reset();
-    if (held->rules) review_rules(config, *held->rules, candidate.diagnostics);
+    if (held->rules) review_rules(config, *held->rules, candidate.diagnostics, true);
     candidate.dialects = {&policy::native_dialect};
     for (const policy::Dialect* dialect : protocol::dialects())
       if (dialect->written) candidate.dialects.push_back(dialect);
@@ -126,7 +126,7 @@ std::optional<admin::Candidate> read_candidate(std::string_view kind, const std:
     texts.add(as->format().from_text(body_name, text, as->number));
     candidate.dialects = {protocol::dialect_of(*as->protocol)};
     held->rules = load_policy(texts, held->spaces, candidate.diagnostics);
-    if (held->rules) review_rules(Config(), *held->rules, candidate.diagnostics);
+    if (held->rules) review_rules(Config(), *held->rules, candidate.diagnostics, true);
   }
   if (held->rules) candidate.rules = {held, held->rules.get()};
   return candidate;

@@ -13,6 +13,9 @@ class RuleReview {
   // Appends warnings of rules that do not fit these settings. Called if a listener serves the
   // protocol.
   virtual void review(const policy::RuleSet& rules, base::Diagnostics& diagnostics) const = 0;
+  // The same of rules that hold as they are written, but may not be what is meant; for who checks
+  // a policy, not for the log of a server.
+  virtual void advise(const policy::RuleSet& /*rules*/, base::Diagnostics& /*diagnostics*/) const {}
 
  protected:
   RuleReview() = default;

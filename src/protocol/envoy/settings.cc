@@ -155,7 +155,7 @@ void EnvoySettings::check(const config::Config& config, base::Diagnostics& diagn
                    "take one of them out, or write `metrics: { prometheus: {} }`", diagnostics);
 }
 
-void EnvoySettings::review(const policy::RuleSet& rules, base::Diagnostics& diagnostics) const {
+void EnvoySettings::advise(const policy::RuleSet& rules, base::Diagnostics& diagnostics) const {
   const LimitRules* const its = LimitRules::of(rules);
   if (its == nullptr) return;
   const LimitSet& set = its->set();
@@ -184,6 +184,12 @@ void EnvoySettings::review(const policy::RuleSet& rules, base::Diagnostics& diag
              (more_of_days > 0 ? "; so have " + base::counted(more_of_days, "other limit")
                                : std::string()),
          .remedy = "write `window: month` in its place for months of the calendar"});
+}
+
+void EnvoySettings::review(const policy::RuleSet& rules, base::Diagnostics& diagnostics) const {
+  const LimitRules* const its = LimitRules::of(rules);
+  if (its == nullptr) return;
+  const LimitSet& set = its->set();
   for (uint32_t number = 0; number < set.limits().size(); ++number) {
     const policy::Rule& rule = rules.rules(&dialect)[number];
     const Limit& limit = set.limits()[number];

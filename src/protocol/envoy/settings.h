@@ -21,6 +21,7 @@ class EnvoySettings final : public protocol::Settings, public protocol::RuleRevi
   void check(const config::Config& config, base::Diagnostics& diagnostics) const override;
   // Warns of each limit with `over: count` in a domain that is charged all or nothing.
   void review(const policy::RuleSet& rules, base::Diagnostics& diagnostics) const override;
+  void advise(const policy::RuleSet& rules, base::Diagnostics& diagnostics) const override;
 
   EnvoyOptions options;
   MetricsSettings metrics;

@@ -58,6 +58,31 @@ TEST(EnvoySettings, NamesOfHeadersAreValidInHttp) {
             std::string::npos);
 }
 
+TEST(EnvoySettings, TellWhoChecksThatAMonthHas30Days) {
+  const LimitsText file{"llm.yaml",
+                        "domain: llm\n"
+                        "descriptors:\n"
+                        "  - key: user\n"
+                        "    rate_limit: { unit: month, requests_per_unit: 9 }\n"
+                        "  - key: tenant\n"
+                        "    rate_limit: { unit: year, requests_per_unit: 9 }\n"
+                        "  - key: real\n"
+                        "    rate_limit: { window: month, requests_per_unit: 9 }\n"};
+  base::Diagnostics none;
+  request::Spaces spaces;
+  policy::RuleSet rules;
+  LimitRules::add(*read_limits({&file, 1}, {}, none), {}, spaces, rules);
+  config::Config config;
+  EXPECT_EQ(problems("envoy: {}", config), "");
+  for (const bool checks : {false, true}) {
+    base::Diagnostics diagnostics;
+    config::review_rules(config, rules, diagnostics, checks);
+    EXPECT_EQ(texts(diagnostics).find("`unit: month` has 30 days") != std::string::npos, checks);
+    EXPECT_EQ(texts(diagnostics).find("1 other limit") != std::string::npos, checks);
+    EXPECT_EQ(texts(diagnostics).find("real"), std::string::npos);
+  }
+}
+
 TEST(EnvoySettings, WarnOfALimitThatCountsWhereAllOrNothingIsCharged) {
   const LimitsText file{"llm.yaml",
                         "domain: llm\n"
