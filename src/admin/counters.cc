@@ -155,12 +155,12 @@ bool CounterQuery::next(policy::Plan& plan, const engine::QueryContext& asking) 
 request::Charge& CounterQuery::ask(policy::Plan& plan, const CounterState& one,
                                    const engine::QueryContext& asking, Verb verb, int64_t cost,
                                    std::span<const Limit> limits) {
-  const auto* const overrides = one.owner.overridden ? asking.overrides : nullptr;
-  return plan.ask(*one.owner.rule, one.key, one.owner.actor,
-                  {.request = {.verb = verb, .cost = cost},
-                   .limits = limits,
-                   .now = asking.now,
-                   .overrides = overrides});
+  const request::Request request{.verb = verb, .cost = cost, .tag = {}};
+  const policy::Matching matching{.request = request,
+                                  .limits = limits,
+                                  .now = asking.now,
+                                  .overrides = one.owner.overridden ? asking.overrides : nullptr};
+  return plan.ask(*one.owner.rule, one.key, one.owner.actor, matching);
 }
 
 bool CounterQuery::plan_change(policy::Plan& plan, const engine::QueryContext& asking) {
