@@ -162,7 +162,7 @@ class SystemTest(unittest.TestCase):
         """The program says its version, serves every protocol, and ends well. Returns the list of what the server mapped."""
         status, said = self.system.run(program, "--version")
         self.assertEqual(status, 0, said)
-        self.assertRegex(said, r"^sluice \d+\.\d+\.\d+\n$")
+        self.assertRegex(said, r"^sluice \d+\.\d+\.\d+\ntime zones: .+\n$")
         with self.system.serve(program, *words) as (pid, ports):
             for protocol, question in QUESTIONS.items():
                 with self.subTest(protocol=protocol):
