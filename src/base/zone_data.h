@@ -32,7 +32,7 @@ class ZoneData {
   // are.
   static void set_built_in(const BuiltInZones& zones);
 
-  // The TZif bytes of a zone, read now. Empty: there is no such zone.
+  // The TZif bytes of a zone, read now. Empty: the data lack the zone.
   std::string read(std::string_view name) const;
   // Names like it, nearest first, at most three. Of a folder they are those of its tzdata.zi.
   std::vector<std::string> names_near(std::string_view name) const;

@@ -10,8 +10,7 @@ namespace sluice::config {
 
 // Appends warnings: rules that do not fit the settings of a protocol that is served, rules that the
 // store would refuse if they were enforced, and the findings of policy/read/native_review.h.
-// `advises`: somebody checks the policy, who is also told what holds but may not be meant
-// (protocol/rule_review.h).
+// `advises`: also appends advice for a person who checks the policy (RuleReview::advise).
 void review_rules(const Config& config, const policy::RuleSet& rules,
                   base::Diagnostics& diagnostics, bool advises = false);
 

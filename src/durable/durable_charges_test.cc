@@ -93,7 +93,7 @@ TEST(DurableCharges, AnIdIsKnownAfterAStopAndChargedOnce) {
       EXPECT_EQ(with.asked[0].remaining, 95);
       EXPECT_EQ(with.asked[1].remaining, run == 0 ? 93 : 86);
       EXPECT_EQ(with.asked[2].remaining, run == 0 ? 43 : 36);
-      // Within one run as well, and of another user, who has ids of his own.
+      // The id is known within one run too. Another user has other ids.
       EXPECT_EQ(with.charge({"ann:id", 77}, {five, seven}, now).front().known, request::Known::yes);
       EXPECT_EQ(with.charge({"bob:id", 77}, {seven}, now).front().known, known);
       EXPECT_EQ(with.left(five, now), 95);

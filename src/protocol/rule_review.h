@@ -13,8 +13,8 @@ class RuleReview {
   // Appends warnings of rules that do not fit these settings. Called if a listener serves the
   // protocol.
   virtual void review(const policy::RuleSet& rules, base::Diagnostics& diagnostics) const = 0;
-  // The same of rules that hold as they are written, but may not be what is meant; for who checks
-  // a policy, not for the log of a server.
+  // Appends advice about rules that fit these settings, but may differ from what their author
+  // means. For a person who checks a policy; a server does not log it.
   virtual void advise(const policy::RuleSet& /*rules*/, base::Diagnostics& /*diagnostics*/) const {}
 
  protected:

@@ -35,7 +35,7 @@ enum class Verb : uint8_t {
 inline constexpr size_t verb_count =
     static_cast<size_t>(Verb::count) + 1;  // of those that are told
 
-// What there is to know of a verb; the rest is what the stores do with it.
+// The properties of a verb that sessions, engine and logs use; a store knows what it does.
 struct VerbFacts {
   std::string_view word;   // in logs and metrics
   Verb told_as;            // the verb of its charges, but for `wait`, which are takes

@@ -109,6 +109,7 @@ TEST_F(KeptCharges, AreCountedOnceOverKills) {
         connection->send("POST /v1/charge HTTP/1.1\r\nHost: localhost\r\nContent-Length: " +
                          std::to_string(body.size()) + "\r\n" + json_type + "\r\n" + body);
     });
+    // The kill falls before, within or behind the charge.
     if (dice(2) == 0) std::this_thread::sleep_for(std::chrono::microseconds(dice(3'000)));
     kill();
     client.join();
