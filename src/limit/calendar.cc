@@ -36,7 +36,7 @@ int64_t floor_div(int64_t a, int64_t b) {
 }
 
 // The bits of a code, from the lowest.
-constexpr int unit_bits = 3, minute_bits = 11, month_bits = 4, day_bits = 5, zone_bits = 31;
+constexpr int unit_bits = 3, minute_bits = 11, month_bits = 4, day_bits = 5, zone_bits = 30;
 static_assert(unit_bits + minute_bits + month_bits + day_bits + zone_bits == Calendar::code_bits);
 
 uint64_t code_of(const Terms& terms) {

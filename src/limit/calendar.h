@@ -76,9 +76,10 @@ class Calendar {
   // The name of its zone; empty: of_code() made it.
   std::string_view zone_name() const;
   Terms terms() const;
-  // A number of code_bits that says the same in every process: the terms, of the zone a digest.
+  // A number of code_bits that says the same in every process: the terms, of the zone a digest. A
+  // double of Lua holds it, and a counter that is kept beside the number of its cells.
   uint64_t code() const { return code_; }
-  static constexpr int code_bits = 54;
+  static constexpr int code_bits = 53;
   // What stands beside `window` where it is not what it is without: keys of calendar_keys.
   std::vector<std::pair<std::string_view, std::string>> members() const;
   // "month@Europe/Berlin,month_day=9,starts_at=06:00"; parse_calendar reads it.

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/zone_data.h"
 #include "testing/bounds_check.h"
 #include "testing/grants_model.h"
 #include "tests/support/dice.h"
@@ -271,6 +272,24 @@ TEST(CarryList, DetectsInvalidCells) {
   breaks([&] { cells[2].units = 0; });
   breaks([&] { cells[2].units = 3; });
   breaks([&] { cells[2].fresh_at_us = 0; });
+}
+
+// The code of a zone is a digest: the head of each is below all moments, and its state returns.
+TEST(CarryList, ACalendarOfAnyZoneThatIsLeftOutKeepsItsState) {
+  const std::vector<std::string> names = base::ZoneData::find({}).names();
+  ASSERT_GT(names.size(), 400u);
+  for (const std::string& name : names) {
+    const auto terms = *parse_calendar("year@" + name + ",year_day=12-31,starts_at=23:59");
+    Limit year{Algorithm::aligned_window, 100, Calendar::nominal(terms.unit)};
+    year.calendar = Calendar::intern(terms).calendar;
+    ASSERT_NE(year.calendar, nullptr) << name;
+    Counter counter;
+    EXPECT_EQ(counter.take_all({year}, noon), 100) << name;
+    counter.take({tokens(500, hour)}, 1, noon);
+    ASSERT_EQ(counter.cells.size(), 3u) << name;
+    EXPECT_LT(counter.cells[1].fresh_at_us, 0) << name;
+    EXPECT_EQ(counter.take_all({year}, noon + 1), 0) << name;
+  }
 }
 
 // Every sequence of `length` steps; a step is one list of `lists`, a cost and a step in time. The

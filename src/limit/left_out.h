@@ -83,6 +83,8 @@ inline constexpr int index_shift = 3;
 inline constexpr uint64_t index_bits = 7;
 static_assert(slots_max <= index_bits + 1 && algorithms.size() == of_calendar);
 inline constexpr int count_shift = 4, window_shift = 10;
+// So that INT64_MIN and a head is below zero.
+static_assert(Calendar::code_bits + window_shift <= 63);
 inline constexpr uint64_t count_bits = 63;
 
 // The most limits left out that a counter can have: a head and a cell each.

@@ -94,10 +94,11 @@ void append_head(std::string& out, char type, size_t number) {
   out += "\r\n";
 }
 
-// The letter of a window of a calendar, and its number: the code without what a double cannot hold.
+// The letter of a window of a calendar, and its number.
 constexpr char calendar_letter = 'm';
 int64_t number_of(const limit::Calendar& calendar) {
-  return static_cast<int64_t>(calendar.code() & ((uint64_t{1} << 53) - 1));
+  static_assert(limit::Calendar::code_bits <= 53, "a double holds it");
+  return static_cast<int64_t>(calendar.code());
 }
 
 void append_calendar_limit(std::string& out, const Limit& limit, std::string_view burst) {
