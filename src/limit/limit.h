@@ -89,6 +89,13 @@ struct State {
   friend bool operator==(const State&, const State&) = default;
 };
 
+// What was given back to a counter while it has holds (limit/held.h): units, which only grow, and
+// how often somebody else than a hold gave.
+struct Given {
+  uint64_t units = 0;
+  uint64_t puts = 0;
+  friend bool operator==(const Given&, const Given&) = default;
+};
 // Does any of the limits have a counter?
 constexpr bool is_counted(std::span<const Limit> limits) {
   for (const Limit& limit : limits) {

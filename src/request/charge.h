@@ -28,12 +28,14 @@ enum class Verb : uint8_t {
   would_take,  // the answer that a take would get now; takes nothing
   charge,      // takes units that were used already, whether they fit or not; never refused
   count,       // charges only: a take from which some limits take also what they refuse
+  reserve,     // as take, for a hold that is settled later (request/hold.h)
+  settle,      // of a hold: what was not used goes back, and what was used beyond it is charged
   // Of requests alone; charges, logs and metrics say `told_as`.
   reset,      // as put, of everything: the counter becomes fresh
   take_anew,  // the counter becomes fresh, then as take
 };
 inline constexpr size_t verb_count =
-    static_cast<size_t>(Verb::count) + 1;  // of those that are told
+    static_cast<size_t>(Verb::settle) + 1;  // of those that are told
 
 // The properties of a verb that sessions, engine and logs use; a store knows what it does.
 struct VerbFacts {
@@ -54,6 +56,8 @@ inline constexpr std::array<VerbFacts, verb_count + 2> verb_facts{{
     {"probe", Verb::would_take, true, false, true, false},
     {"charge", Verb::charge, false, true, true, true},
     {"count", Verb::count, false, true, true, true},
+    {"reserve", Verb::reserve, false, false, true, true},
+    {"settle", Verb::settle, false, true, false, false},
     {"put", Verb::put, false, false, false, false},
     {"take", Verb::take, false, false, false, true},
 }};
@@ -113,11 +117,13 @@ struct Space {
   uint32_t life_jitter = 0;
 };
 
+struct HeldCharge;  // request/hold.h
+
 // A cost charged to one counter under all its limits: one probe of the table, one slot per limit.
 struct Charge {
   const Space* space = nullptr;
   std::string_view key;       // within the space; lives for the batch
-  Verb verb = Verb::take;     // take, peek, put, would_take, charge or count
+  Verb verb = Verb::take;     // take, peek, put, would_take, charge, count, reserve or settle
   bool all = false;           // put: the counter becomes fresh, whatever the cost
   bool reset_first = false;   // take: the counter becomes fresh first; waiters lose their claims
   bool keeps_limits = false;  // the space has windows
@@ -152,6 +158,7 @@ struct Charge {
   // charge: the units of the cost that a limit had no room for (limit/debt.h), the most of all its
   // limits; set by the store
   int64_t dropped = 0;
+  HeldCharge* held = nullptr;  // reserve and settle: not null; its group holds
 
   int64_t cost_of(size_t i) const { return costs == nullptr ? cost : costs[i]; }
   // The number of its decisions, once it has them.
@@ -280,6 +287,7 @@ struct Group {
   // others report the state without them. Each charge that follows is compared with the counter as
   // it was before the group.
   bool sparing = false;
+  bool holds = false;    // its charges have `held`
   bool allowed = false;  // every slot of every charge allowed it, and all charges were taken
   // The answer comes through the completion queue, under the group's ticket. (If the group was
   // parked before, and asked again under the same limits, its decisions are void.)

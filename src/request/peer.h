@@ -118,6 +118,7 @@ struct Peer {
   // time of its batch. Null: there are none of these.
   base::Clock* clock = nullptr;
   ChargeIds* charge_ids = nullptr;  // null: charges with ids are refused
+  bool keeps_holds = false;         // HoldCall can be asked; else reservations are refused
   otlp::Spans* spans = nullptr;     // the worker's; null: requests are not traced
   // The client's "ADDRESS:PORT"; empty where the protocol does not ask for it, or the client has
   // none (a UNIX socket).

@@ -11,6 +11,8 @@
 
 namespace sluice::request {
 
+struct HoldCall;  // request/hold.h
+
 // One key=value pair of a request; rules match on them. Views into the session's input, valid for
 // the batch.
 struct Entry {
@@ -44,6 +46,10 @@ struct Message {
   base::Time answer_by{INT64_MAX};
   // Of charges: as Group has it. Null: they have none.
   const ChargeId* charge_id = nullptr;
+  // Of Verb::reserve and Verb::settle: what is asked of a hold, and what comes of it. Null:
+  // nothing. A commit that knows its subjects has requests with Verb::charge, for a hold that is
+  // unknown.
+  HoldCall* hold = nullptr;
   // The number of the user who brings limits along (access::Identity::number); 0: there are no
   // users, so that they go by the client's address.
   uint64_t brought_by = 0;

@@ -22,6 +22,7 @@
 #include "base/buffer.h"
 #include "limit/limit.h"
 #include "request/charge.h"
+#include "request/hold.h"
 #include "request/request.h"
 
 namespace sluice::policy {
@@ -71,6 +72,7 @@ class Requests {
     if (holds_texts_) [[unlikely]] {
       texts_.clear();
       charge_ids_.clear();
+      hold_calls_.clear();
       messages_.clear();
       guarded_.clear();
     }
@@ -88,6 +90,12 @@ class Requests {
   const ChargeId* hold_id(const ChargeId& id) {
     charge_ids_.push_back({hold(id.name), id.content});
     return &charge_ids_.back();
+  }
+  // The same of what is asked of a hold; its views are not copied.
+  HoldCall* hold(HoldCall call) {
+    holds_texts_ = true;
+    hold_calls_.push_back(std::move(call));
+    return &hold_calls_.back();
   }
   // The same of what holds for a message, for Request::message.
   const Message* hold(const Message& message) {
@@ -161,6 +169,7 @@ class Requests {
   std::vector<limit::Limit> limits_;
   base::Arena texts_;
   std::deque<ChargeId> charge_ids_;
+  std::deque<HoldCall> hold_calls_;
   std::deque<Message> messages_;
   std::vector<Guarded> guarded_;
   bool holds_texts_ = false;

@@ -1,0 +1,109 @@
+// Holds: units that are taken for a while, and settled with what they came to (a reservation). What
+// a message asks of them, and what came of it. Plain values; store/holds.h keeps the holds.
+//
+//   state       event                                                next
+//   held        extend, renew: more units, another end               held
+//               commit: what is not used goes back, what is missing  committed
+//               is charged
+//               release: all goes back                               released
+//               its end                                              released or, if its rules say
+//                                                                    `keep`, kept
+//   kept        the estimate counts as used; commit and release      committed, released
+//               correct it
+//   released    a commit charges all of what was used                committed
+//   committed   the same commit again is answered as the first
+//
+// What is settled or ended is remembered for a while, then it is unknown. Every event that has no
+// line here changes nothing: HoldOutcome says why.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/time.h"
+#include "limit/limit.h"
+
+namespace sluice::request {
+
+enum class HoldAsk : uint8_t { reserve, extend, renew, commit, release };
+
+enum class HoldOutcome : uint8_t {
+  done,
+  // A reserve or extend does not fit: nothing was taken, and the verdict says which limit refuses.
+  refused,
+  // A reserve that the rules' on_store_error allows although the store cannot decide: nothing is
+  // held, and there is no id. Settle it by a charge.
+  not_held,
+  failed,        // the store cannot decide: the verdict has its error
+  unknown,       // there is no such hold; a commit with subjects was charged nevertheless: `done`
+  in_use,        // a reserve: the id names another reservation
+  settled,       // it is committed, with other units than these
+  ended,         // it is released or its end has passed
+  wrong_number,  // `units` has not one number for each subject
+  under_way,     // another request with this id has no answer yet
+  full,          // there are as many holds as the server keeps
+};
+
+// The most bytes of a holder's text.
+inline constexpr size_t holder_bytes_max = 255;
+
+// One message about a hold: what is asked, and what came of it. Lives for the batch.
+struct HoldCall {
+  // Set by the session. Views live for the batch.
+  HoldAsk ask = HoldAsk::reserve;
+  std::string_view user{};  // whose ids; empty: there are no users
+  std::string_view id{};    // request::is_charge_id; reserve: empty: the server makes one
+  uint64_t content = 0;     // reserve with an id: of what it reserves (ChargeContent::digest)
+  base::Duration ttl{};     // 0: reserve: the server's own; else the one that the hold has
+  std::string_view holder{};
+  // commit: what was used; extend: how many more; one number for each subject of the reserve.
+  std::vector<int64_t> units{};
+
+  // Set by the core before the replies.
+  HoldOutcome outcome = HoldOutcome::failed;
+  std::string made_id{};            // the hold's id
+  base::Duration ends_in{};         // of a hold
+  std::vector<int64_t> reserved{};  // of a hold: the units of each subject, all together
+  std::vector<int64_t> used{};      // of a committed one: of each subject
+  // What went back, and what was charged beyond the reservation, over all subjects.
+  int64_t returned = 0, charged = 0;
+  bool late = false;      // the commit came after the end
+  bool repeated = false;  // it was done before: this is the answer again
+  // Of commit, extend, renew and release the verdict has no charges: the counter that is nearest
+  // its limit. Without a counter `has_decision` is false.
+  bool has_decision = false;
+  limit::Decision decision{};
+  limit::Limit limit{};
+  std::string rule{};
+};
+
+// Units of a hold that one take took from one counter.
+struct HeldPart {
+  base::Time taken{};
+  int64_t units = 0;                                   // of each limit
+  limit::Given given;                                  // of the counter, then
+  uint32_t limits_id = 0;                              // the counter's list then
+  std::array<limit::State, limit::slots_max> marks{};  // of its limits (limit/held.h)
+};
+
+// What a charge of a hold needs beside its cost. Outlives the batch.
+struct HeldCharge {
+  // reserve: filled by the store when the group is allowed.
+  HeldPart part{};
+  // Decide by the limits that the counter is under, if it exists, and not by the charge's: the
+  // charge gets those. Then it needs room for slots_max decisions.
+  bool adopts = false;
+  // settle: how many units of which parts go back; `cost` of the charge is what was used beyond.
+  std::span<const HeldPart> parts{};
+  std::span<const int64_t> back{};  // of each part
+  bool ends = false;                // the parts are not settled again
+  int64_t returned = 0;  // set by the store: units that went back, the most of all limits
+  limit::Given given{};  // of the counter; used by the store only
+};
+
+}  // namespace sluice::request
