@@ -5,10 +5,9 @@
 // A part is what one take took from one limit. Its mark is what the limit's state was right after
 // that take: how much was used in which window, or of a bucket how much was missing.
 //
-//   fixed_window     from the window of the take, while it is open; the window that the take opened
-//                    closes if nothing else is used in it. If the part comes to 0 and others use
-//                    the window that it opened, that window ends W after now: the ideal's opened
-//                    with the first of them, which is not known.
+//   fixed_window     from the window of the take, while it is open. A window that the take opened
+//                    stays as it is, though it came to nothing, as long as units of it are used or
+//                    held; else it closes. (Of the ideal too: the take opened it.)
 //   aligned_window   from the window of the take, until it ends
 //   sliding_window   from the counter of that window, while it weighs
 //   sliding_log      from the run of that microsecond or the one that it was merged into
@@ -17,9 +16,10 @@
 //                    after the take has given at most M - elapsed * Q - (what was given back since)
 //                    of them to nobody. That bound is below the true one where others take
 //                    meanwhile; it needs no look at their takes.
-//   put, reset       "The latest first" takes units of holds as well. Since a put the bound of the
+//   put              "The latest first" takes units of holds as well. Since a put the bound of the
 //                    bucket holds for every algorithm, with Q = 0: what was used after the take,
 //                    less all that was given back since.
+//   reset            The counter has forgotten the units: none goes back.
 //
 // Under other limits a part belongs to the limit of its kind (left_out.h); `then` is the limit of
 // the take.
@@ -35,9 +35,6 @@
 
 namespace sluice::limit::held {
 
-// A reset gives more than any counter has.
-inline constexpr uint64_t all_units = uint64_t{1} << 54;
-
 // The mark of a take that was just granted; of a cost of 0 it is of no use.
 inline State mark_of(const State* whole, const Limit& limit) {
   if (limit.algorithm == Algorithm::sliding_window) return {whole[1].fresh_at_us, whole[0].units};
@@ -48,8 +45,7 @@ struct Part {
   const Limit& then;  // the limit that it was taken from
   State mark;
   Time taken;
-  int64_t units;  // of the take
-  Given given;    // when it was taken
+  Given given;  // when it was taken
 };
 
 namespace detail {
@@ -69,7 +65,7 @@ inline int64_t give_back(State* whole, const Limit& limit, const Part& part, int
                          const Given& given, Time now) {
   const State& mark = part.mark;
   const auto since = static_cast<Wide>(given.units - part.given.units);
-  if (units <= 0 || !has_counter(limit.algorithm)) return 0;
+  if (units <= 0 || !has_counter(limit.algorithm) || given.resets != part.given.resets) return 0;
   if (limit.algorithm == Algorithm::token_bucket) {
     const Wide missing = debt::bucket::missing(whole, limit, now);
     const Wide then = token_bucket::wide::missing(mark, part.then, part.then.burst, part.taken);
@@ -86,18 +82,7 @@ inline int64_t give_back(State* whole, const Limit& limit, const Part& part, int
     most = static_cast<int64_t>(std::clamp<Wide>(Wide{mark.units} - since, 0, units));
   if (most == 0) return 0;
   switch (limit.algorithm) {
-    case Algorithm::fixed_window: {
-      const int64_t end_us = whole[0].fresh_at_us;
-      if (!fixed_window::is_open(whole[0], now) || end_us < mark.fresh_at_us ||
-          Wide{end_us} - mark.fresh_at_us >= limit.window.us)
-        return 0;
-      const int64_t back = detail::in_window(whole[0], most);
-      const bool has_opened = mark.units == part.units && units == part.units;
-      if (has_opened && whole[0].units > 0)
-        whole[0].fresh_at_us =
-            now.us > INT64_MAX - limit.window.us ? INT64_MAX : now.us + limit.window.us;
-      return back;
-    }
+    case Algorithm::fixed_window:
     case Algorithm::aligned_window:
       if (whole[0].fresh_at_us != mark.fresh_at_us || now.us >= mark.fresh_at_us) return 0;
       return detail::in_window(whole[0], most);

@@ -89,13 +89,14 @@ struct State {
   friend bool operator==(const State&, const State&) = default;
 };
 
-// What was given back to a counter while it has holds (limit/held.h): units, which only grow, and
-// how often somebody else than a hold gave.
+// What was given back to a counter while it has holds (limit/held.h): how many units, how often by
+// somebody else than a hold, and how often it was reset.
 struct Given {
   uint64_t units = 0;
-  uint64_t puts = 0;
+  uint32_t puts = 0, resets = 0;
   friend bool operator==(const Given&, const Given&) = default;
 };
+
 // Does any of the limits have a counter?
 constexpr bool is_counted(std::span<const Limit> limits) {
   for (const Limit& limit : limits) {

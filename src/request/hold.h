@@ -86,24 +86,29 @@ struct HoldCall {
 struct HeldPart {
   base::Time taken{};
   int64_t units = 0;                                   // of each limit
-  limit::Given given;                                  // of the counter, then
-  uint32_t limits_id = 0;                              // the counter's list then
-  std::array<limit::State, limit::slots_max> marks{};  // of its limits (limit/held.h)
+  limit::Given given{};                                // of the counter, then
+  std::span<const limit::Limit> then{};                // the limits that it was taken from
+  std::array<limit::State, limit::slots_max> marks{};  // of these (limit/held.h)
 };
 
-// What a charge of a hold needs beside its cost. Outlives the batch.
+// What a charge of a hold needs beside its cost, and what comes of it. Outlives the settling.
 struct HeldCharge {
-  // reserve: filled by the store when the group is allowed.
-  HeldPart part{};
   // Decide by the limits that the counter is under, if it exists, and not by the charge's: the
-  // charge gets those. Then it needs room for slots_max decisions.
+  // charge gets those. It needs room for slots_max decisions.
   bool adopts = false;
   // settle: how many units of which parts go back; `cost` of the charge is what was used beyond.
   std::span<const HeldPart> parts{};
   std::span<const int64_t> back{};  // of each part
   bool ends = false;                // the parts are not settled again
-  int64_t returned = 0;  // set by the store: units that went back, the most of all limits
-  limit::Given given{};  // of the counter; used by the store only
+
+  // These are set by the store. reserve, if it is allowed: what was taken, under the charge's
+  // limits.
+  HeldPart part{};
+  int64_t returned = 0;     // settle: units that went back, the most of all limits
+  limit::Given given{};     // of the counter, before
+  bool is_decided = false;  // there is a limit with a counter: the tightest is
+  limit::Limit limit{};
+  limit::Decision decision{};
 };
 
 }  // namespace sluice::request

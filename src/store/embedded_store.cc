@@ -20,6 +20,7 @@
 #include "limit/carry_list.h"
 #include "limit/decide.h"
 #include "limit/left_out.h"
+#include "request/hold.h"
 #include "store/first_names.h"
 #include "store/pending_charge.h"
 
@@ -168,7 +169,7 @@ Applied EmbeddedStore::apply(const request::Batch& batch, base::Time now,
     bool settled;
     if (group.arrival != 0) [[unlikely]] {
       settled = settle_again(group, batch, now, completions, pin);
-    } else if (group.charge_count == 1) {
+    } else if (group.charge_count == 1 && !group.holds) [[likely]] {
       auto& charge = batch.charges[group.charge_first];
       settled = settle_alone(group, charge, batch.decisions, now, completions, pin);
     } else {
@@ -291,6 +292,9 @@ void EmbeddedStore::store(PendingCharge& s, bool allowed, base::Time now) {
   const Charge& charge = *s.charge;
   if (s.place != nullptr) [[unlikely]]
     move_in(s);
+  if (allowed && (s.gives_back() || charge.held != nullptr || charge.reset_first) && charge.counted)
+      [[unlikely]]
+    note_given(s, now);
   if (!s.is_there() || request::only_looks(charge.verb) || s.passed_on) return;
   if (s.queue == nullptr) {
     if (charge.all && allowed) return erase(s);
@@ -355,6 +359,8 @@ bool EmbeddedStore::settle_locked(request::Group& group, const request::Batch& b
     return &batch.decisions[s.charge->decision_first];
   };
   bool allowed = true;
+  if (group.holds && !open_held(settling)) [[unlikely]]
+    return false;
   for (auto& s : settling)
     allowed &= s.evaluate(spaces_, now, units_ahead(s, group.arrival), decisions_of(s));
   if (!allowed) {
@@ -374,8 +380,12 @@ bool EmbeddedStore::settle_locked(request::Group& group, const request::Batch& b
       settling[i].follow(settling[j], spaces_, allowed, now, decisions_of(settling[i]));
     }
   }
-  if (!make_places(settling, allowed, now)) return false;
-  for (auto& s : settling) store(s, allowed, now);
+  const bool has_room = make_places(settling, allowed, now);
+  for (auto& s : settling)
+    if (has_room) store(s, allowed, now);
+  if (group.holds) [[unlikely]]
+    close_held(settling);
+  if (!has_room) return false;
   group.allowed = allowed;
   const bool settled = allowed || !group.may_wait || completions == nullptr ||
                        park(group, settling, batch.decisions, now, *completions, pin);
@@ -383,6 +393,60 @@ bool EmbeddedStore::settle_locked(request::Group& group, const request::Batch& b
     if (s.queue != nullptr && s.brings()) release_for(s, now);
   }
   return settled;
+}
+
+// Tells each charge of a hold what its counter was given. False: there is no memory.
+bool EmbeddedStore::open_held(std::span<PendingCharge> settling) {
+  try {
+    for (PendingCharge& s : settling) {
+      Charge& charge = *s.charge;
+      if (!charge.counted) continue;
+      Locked& locked = locked_of(charge);
+      if (!locked.held) locked.held = std::make_unique<std::unordered_map<uint64_t, HeldCounter>>();
+      charge.held->given = (*locked.held)[charge.hash].given;
+    }
+  } catch (const std::bad_alloc&) {
+    close_held(settling);
+    return false;
+  }
+  return true;
+}
+
+// Forgets what has no holds any more.
+void EmbeddedStore::close_held(std::span<PendingCharge> settling) {
+  for (const PendingCharge& s : settling) {
+    if (!s.charge->counted) continue;
+    Locked& locked = locked_of(*s.charge);
+    if (!locked.held) continue;
+    const auto its = locked.held->find(s.charge->hash);
+    if (its != locked.held->end() && its->second.parts == 0) locked.held->erase(its);
+  }
+}
+
+// What holds must know of a charge that was allowed: its parts are taken or settled, or units went
+// back.
+[[gnu::noinline]] void EmbeddedStore::note_given(PendingCharge& s, base::Time now) {
+  const Charge& charge = *s.charge;
+  const Locked& locked = locked_of(charge);
+  if (!locked.held) return;
+  const auto its = locked.held->find(charge.hash);
+  if (its == locked.held->end()) return;
+  HeldCounter& counter = its->second;
+  if (charge.verb == Verb::reserve) {
+    s.note_held(now);
+    ++counter.parts;
+    counter.units += charge.cost;
+  } else if (charge.verb == Verb::settle) {
+    counter.given.units += static_cast<uint64_t>(charge.held->returned);
+    if (!charge.held->ends) return;
+    counter.parts -= charge.held->parts.size();
+    for (const request::HeldPart& part : charge.held->parts) counter.units -= part.units;
+  } else if (charge.all || charge.reset_first) {
+    ++counter.given.resets;
+  } else {
+    ++counter.given.puts;
+    counter.given.units += static_cast<uint64_t>(std::max<int64_t>(charge.cost, 0));
+  }
 }
 
 // Makes a place for every counter that needs one, before anything is taken.
@@ -1224,8 +1288,8 @@ void EmbeddedStore::release_anew(Locked& locked, Queue& queue, base::Time now) {
 // Gives the units that the charge has returned to the waiters of its queue.
 void EmbeddedStore::release_for(const PendingCharge& s, base::Time now) {
   Locked& locked = locked_of(*s.charge);
-  s.charge->verb == Verb::put || s.charge->reset_first ? release(locked, *s.queue, now)
-                                                       : release_anew(locked, *s.queue, now);
+  s.gives_back() || s.charge->reset_first ? release(locked, *s.queue, now)
+                                          : release_anew(locked, *s.queue, now);
 }
 
 // Tries to answer the first waiter of a queue, which has one charge. True: it is answered and has

@@ -18,6 +18,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <unordered_map>
 #include <vector>
 
 #include "base/bounds.h"
@@ -140,11 +141,21 @@ class EmbeddedStore final : public Store, public Catalog {
   // next one continues.
   static constexpr size_t answers_per_lock_max = 128;
 
+  // What the holds of a counter need of it.
+  struct HeldCounter {
+    limit::Given given;
+    uint64_t parts = 0;  // that will be settled
+    int64_t units = 0;   // of these
+  };
+
   struct alignas(64) Locked {
     mutable std::mutex mutex;
     Stripe stripe;
     // The queues of entries that requests wait for; null: none ever did.
     std::unique_ptr<std::map<const Entry*, Queue>> queues;
+    // By hash, the counters that have parts of holds; null: none ever had. Two counters with one
+    // hash share theirs, so that their holds may get less back.
+    std::unique_ptr<std::unordered_map<uint64_t, HeldCounter>> held;
   };
   static size_t stripe_of(uint64_t hash) { return hash >> 54; }
   static_assert(stripes == size_t{1} << (64 - 54));
@@ -201,6 +212,9 @@ class EmbeddedStore final : public Store, public Catalog {
   void erase_noted(size_t stripe, Entry& entry);
   void erase(PendingCharge& s);
   void bring_back(PendingCharge& s, std::span<const PendingCharge> group, base::Time now);
+  bool open_held(std::span<PendingCharge> settling);
+  void close_held(std::span<PendingCharge> settling);
+  void note_given(PendingCharge& s, base::Time now);
 
   // With the locks of all of the group's stripes.
   bool settle_locked(request::Group& group, const request::Batch& batch,

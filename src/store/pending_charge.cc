@@ -8,8 +8,10 @@
 #include "limit/carry_list.h"
 #include "limit/debt.h"
 #include "limit/decide.h"
+#include "limit/held.h"
 #include "limit/kept_limits.h"
 #include "limit/opened.h"
+#include "request/hold.h"
 
 namespace sluice::store {
 
@@ -172,6 +174,10 @@ void take_before(Counter& counter, const request::Charge& charge, base::Time now
 [[gnu::noinline]] void PendingCharge::load_rarely(const request::Spaces& spaces, base::Time now,
                                                   State* state) {
   left_out = 0;
+  if (charge->held != nullptr && charge->held->adopts && is_there()) {
+    charge->limits_id = entry->limits_id();
+    charge->limits = spaces.limits(charge->limits_id);
+  }
   cells = limit::cells(charge->limits);
   SLUICE_CHECK(charge->limits.size() <= limit::slots_max && cells <= limit::cells_max);
   if (entry == nullptr || charge->reset_first || entry->erased()) {
@@ -221,6 +227,7 @@ void take_before(Counter& counter, const request::Charge& charge, base::Time now
   if (charge->keeps_limits) return evaluate_kept(now, decisions, false);
   if (charge->verb == Verb::take && ahead == 0 && left_out == 0) return take(now, decisions);
   charge->dropped = 0;
+  if (charge->verb == Verb::settle) return settle(now, decisions);
   if (left_out > 0) return evaluate_opened(0, now, ahead, decisions);
   if (charge->verb == Verb::charge) {
     if (ahead == 0) return charge_in_force(now, decisions);
@@ -285,7 +292,8 @@ bool PendingCharge::fits_in_force(base::Time now, Decision* decisions) {
 // Takes, looks and puts, on either form of the counter.
 template <class Counter>
 bool PendingCharge::ask(Counter& counter, base::Time now, Wide ahead, Decision* decisions) {
-  const bool takes = charge->verb == Verb::take || charge->verb == Verb::would_take;
+  const bool takes = charge->verb == Verb::take || charge->verb == Verb::would_take ||
+                     charge->verb == Verb::reserve;
   if (takes) take_before(counter, *charge, now);
   Decision* decision = decisions;
   bool allowed = true, behind = false;
@@ -325,6 +333,82 @@ bool PendingCharge::ask(Counter& counter, base::Time now, Wide ahead, Decision* 
   // A put reports the level after it and before waiting requests take from it, as limitd does.
   if (charge->verb != Verb::put) deduct_ahead(ahead, decisions);
   return allowed;
+}
+
+namespace {
+
+// The limit of the list that a limit of a part stands for; null: there is none. Two of one kind are
+// told apart by their order.
+State* find_kind(limit::Opened& counter, std::span<const Limit> limits, const Limit& kind,
+                 limit::LimitMask& found, size_t& at) {
+  for (at = 0; at < limits.size(); ++at) {
+    if (limit::has(found, at) || !limit::same_kind(limits[at], kind)) continue;
+    found = static_cast<limit::LimitMask>(found | 1u << at);
+    return counter.whole(at);
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+// Gives back what was not used of the hold's parts, then charges what was used beyond them.
+[[gnu::noinline]] bool PendingCharge::settle(base::Time now, Decision* decisions) {
+  request::HeldCharge& held = *charge->held;
+  const std::span<const Limit> limits = charge->limits;
+  limit::Opened counter({next.data(), cells}, limits);
+  held.returned = 0;
+  for (size_t p = 0; p < held.parts.size(); ++p) {
+    const request::HeldPart& part = held.parts[p];
+    limit::LimitMask found = 0;
+    int64_t returned = 0;
+    for (size_t i = 0; i < part.then.size(); ++i) {
+      const Limit& then = part.then[i];
+      const limit::held::Part its{then, part.marks[i], part.taken, part.given};
+      const auto give_back = [&](const Limit& limit, State* whole) {
+        return limit::held::give_back(whole, limit, its, held.back[p], held.given, now);
+      };
+      size_t at = 0;
+      if (State* const whole = find_kind(counter, limits, then, found, at); whole != nullptr)
+        returned = std::max(returned, give_back(limits[at], whole));
+      counter.change_left_out([&](const Limit& limit, State* whole) {
+        if (limit::same_kind(limit, then)) returned = std::max(returned, give_back(limit, whole));
+      });
+    }
+    held.returned += returned;
+    // Each part sees what the parts before it gave back.
+    held.given.units += static_cast<uint64_t>(returned);
+  }
+  for (size_t i = 0; i < limits.size(); ++i) {
+    int64_t charged = 0;
+    decisions[i] = limit::debt::charge(counter.whole(i), limits[i], charge->cost, now, charged);
+    if (limit::has_counter(limits[i].algorithm))
+      charge->dropped = std::max(charge->dropped, charge->cost - charged);
+  }
+  if (charge->cost > 0) take_left_out(counter, limit::all_of(limits), now);
+  const limit::CellCount count = counter.close(next.data());
+  cells = count.all;
+  left_out = count.left_out;
+  held.is_decided = false;
+  for (size_t i = 0; i < limits.size(); ++i) {
+    if (!limit::has_counter(limits[i].algorithm)) continue;
+    if (held.is_decided && !request::is_tighter_of_charge(decisions[i], held.decision)) continue;
+    held.is_decided = true;
+    held.limit = limits[i];
+    held.decision = decisions[i];
+  }
+  return true;
+}
+
+void PendingCharge::note_held(base::Time now) {
+  request::HeldPart& part = charge->held->part;
+  part.taken = now;
+  part.units = charge->cost;
+  part.given = charge->held->given;
+  limit::Opened counter({next.data(), cells}, charge->limits);
+  for (size_t i = 0; i < charge->limits.size(); ++i)
+    part.marks[i] = limit::has_counter(charge->limits[i].algorithm)
+                        ? limit::held::mark_of(counter.whole(i), charge->limits[i])
+                        : State{};
 }
 
 // `done`: so many limits have been charged already.

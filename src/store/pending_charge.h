@@ -81,9 +81,15 @@ struct PendingCharge {
               limit::Decision* decisions);
 
   // May storing it make units available to waiting requests?
-  bool brings() const {
-    return charge->verb == request::Verb::put || charge->reset_first || changed;
+  bool brings() const { return gives_back() || charge->reset_first || changed; }
+
+  // Does it return units that were taken?
+  bool gives_back() const {
+    return charge->verb == request::Verb::put || charge->verb == request::Verb::settle;
   }
+
+  // Of a reserve that was allowed, whose `next` is the state after it: fills its part.
+  void note_held(base::Time now);
 
   // Is there a counter? An entry that is erased is not one.
   bool is_there() const { return entry != nullptr && !entry->erased(); }
@@ -132,6 +138,7 @@ struct PendingCharge {
   // left-out limits.
   void load_rarely(const request::Spaces& spaces, base::Time now, limit::State* state);
   bool evaluate_rarely(base::Time now, limit::Wide ahead, limit::Decision* decisions);
+  bool settle(base::Time now, limit::Decision* decisions);
   bool evaluate_kept(base::Time now, limit::Decision* decisions, bool take_nothing);
   bool charge_in_force(base::Time now, limit::Decision* decisions);
   bool evaluate_opened(size_t done, base::Time now, limit::Wide ahead, limit::Decision* decisions);
