@@ -48,6 +48,10 @@ inline constexpr size_t found_bytes_max = size_t{32} << 20;
 inline constexpr size_t unnamed_fetches_max = 1024;
 // Entries (key=value pairs) of one request. Past it: `ERR` naming the bound, then close.
 inline constexpr size_t descriptor_entries_max = 256;
+// The longest time for which units may be held: a day.
+inline constexpr int64_t hold_us_max = 86'400'000'000;
+// Reservations of a server, as `holds.max` may say: 1 to this.
+inline constexpr uint64_t holds_max = 100'000'000;
 // Requests taken from one readable event before their replies are written; the rest follow in the
 // next round.
 inline constexpr size_t batch_requests_max = 256;

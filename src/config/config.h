@@ -90,6 +90,12 @@ struct StoreSettings {
   uint64_t table_bytes() const;
 };
 
+// The settings of holds (store::Holds::Options).
+struct HoldSettings {
+  Setting<uint64_t> most{1'000'000};
+  Setting<base::Duration> ttl{base::seconds(60)}, remember{base::seconds(600)};
+};
+
 // The settings of the log.
 struct LogConfig {
   Setting<spdlog::level::level_enum> level{spdlog::level::info};
@@ -120,6 +126,7 @@ struct Config {
   Setting<uint64_t> connections{base::bounds::connections_default};  // the most at a time
   Setting<base::Duration> drain{};  // of a stop, before it ends anything
   StoreSettings store;
+  HoldSettings holds;
   LogConfig log;
   std::string log_file;  // empty: standard error
   Operations operations;

@@ -190,6 +190,16 @@ Table store_table(StoreSettings& store) {
   return table;
 }
 
+Table holds_table(HoldSettings& holds) {
+  constexpr base::Duration least = base::milliseconds(1), day{base::bounds::hold_us_max};
+  return {setting("max", holds.most, Number{1, base::bounds::holds_max},
+                  {.help = "reservations at most, settled ones that are remembered included"}),
+          setting("ttl", holds.ttl, Length{least, day, {}, "60s"},
+                  {.help = "how long a reservation is held unless it says so itself"}),
+          setting("remember", holds.remember, Length{least, day, {}, "10m"},
+                  {.help = "how long a settled reservation is known, so that it is settled once"})};
+}
+
 Table modules_table(LogConfig& log) {
   Table table;
   for (const std::string_view name : log::log_module_names) {
@@ -458,6 +468,7 @@ Table table_of(Config& config) {
                        "default\nin $TZDIR, in /usr/share/zoneinfo, or those in the program",
                .shown = Shown::changed}),
       section("store", config.store, store_table),
+      section("holds", config.holds, holds_table),
       section("log", config.log, log_table),
       section("otlp", config.otlp, otlp_table,
               {.help = "what is sent to a collector of OpenTelemetry; "

@@ -37,6 +37,7 @@ void Batches::close(Batch& batch) {
   batch.owner = nullptr;
   batch.requests.clear();
   batch.plan.clear();
+  batch.hold = nullptr;
   batch.tickets.clear();
   batch.settled = 0;
   batch.policy.reset();

@@ -29,6 +29,7 @@
 #include "protocol/protocol.h"
 #include "request/charge.h"
 #include "request/session.h"
+#include "store/holds.h"
 #include "store/store.h"
 
 namespace sluice::engine {
@@ -55,11 +56,15 @@ struct Batch {
   // The charges of `requests` from `first` on, by the rules of `policy`.
   policy::Plan plan;
   std::shared_ptr<const live::LivePolicy> policy;
-  uint64_t overrides_seen = 0;           // policy::Overrides::changes, read before it was matched
-  std::vector<request::Ticket> tickets;  // by part; of requests that may wait
-  uint32_t settled = 0;                  // groups of the plan that the store has answered
-  size_t first = 0;                      // the request of the plan's first part
-  size_t next = 0;                       // the part that is answered next
+  uint64_t overrides_seen = 0;  // policy::Overrides::changes, read before it was matched
+  // The plan is that of a message about a hold. Null: of other requests. hold_is_answered: the call
+  // alone says what came of it, and the parts have no charges.
+  request::HoldCall* hold = nullptr;
+  bool hold_is_answered = false;
+  std::vector<request::Ticket> tickets;         // by part; of requests that may wait
+  uint32_t settled = 0;                         // groups of the plan that the store has answered
+  size_t first = 0;                             // the request of the plan's first part
+  size_t next = 0;                              // the part that is answered next
   request::Ticket ticket = request::no_ticket;  // the store's name for the batch
 
   base::Time now{};                               // the time of its decisions
@@ -103,6 +108,7 @@ class Decider {
     WorkerStats* stats = nullptr;                  // null: nothing is counted
     const policy::Overrides* overrides = nullptr;  // null: there are none
     request::Spaces* spaces = nullptr;  // null: requests cannot bring limits that replace a rule's
+    store::Holds* holds = nullptr;      // null: there are no holds
     request::LimitShares shares = policy::inline_shares;  // of those that do
     TopKeys* top_keys = nullptr;                          // null: no top keys are kept
     DenialSampler* denials = nullptr;                     // null: no denial is logged

@@ -166,7 +166,7 @@ void log_refusal(spdlog::logger& log, const char* what, const Batch& batch,
 
 void log_denied(spdlog::logger& log, DenialSampler& denials, uint64_t every, const Batch& batch,
                 Verb verb, const policy::Plan::RequestPlan& part, const request::Verdict& verdict) {
-  if (verb != Verb::take && verb != Verb::wait) return;
+  if (!request::asks_for_units(verb)) return;
   base::Duration longest{};
   if (const auto* const by = refusing_step(batch.plan, part, Mode::shadow, longest);
       by != nullptr && denials.wants(every, batch.now))

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -17,6 +18,9 @@
 namespace sluice::engine {
 
 using policy::Mode;
+using request::HoldAsk;
+using request::HoldCall;
+using request::HoldOutcome;
 using request::no_ticket;
 using request::Ticket;
 using request::too_many_inline_limits;
@@ -68,7 +72,9 @@ Served Engine::serve(Batch& batch, protocol::Protocol protocol, request::Session
   batch.sink = sink;
   batch.first = batch.next = 0;
   batch.settled = 0;
+  batch.hold = nullptr;
   batch.now = batch.since = decider_.now();
+  end_holds(batch.now);
   if (decider_.log().should_log(spdlog::level::debug))
     batch.began = std::chrono::steady_clock::now();
   const Served served = answer_batch(batch, out);
@@ -83,6 +89,7 @@ Served Engine::resume(Batch& batch, base::Buffer& out) {
   batch.owner = nullptr;
   std::erase(batch.sink->suspended_, &batch);
   batch.now = decider_.now();
+  end_holds(batch.now);
   needs_commit_ = false;
   const Served served = answer_batch(batch, out);
   if (served == Served::later) return suspend(batch);
@@ -135,6 +142,13 @@ Served Engine::answer_batch(Batch& batch, base::Buffer& out) {
       if (batch.settled < part.groups_end &&
           (later || !decider_.settle(batch, part.groups_end, batch.now, later))) [[unlikely]]
         return Served::later;
+      if (batch.hold != nullptr) [[unlikely]] {
+        needs_commit_ |= commits_;
+        if (batch.hold_is_answered) {
+          if (!reply_hold(batch, request, out)) return Served::ended;
+          continue;
+        }
+      }
       plan.settled(part);
       if (commits_ && !needs_commit_) needs_commit_ = must_be_committed(plan, part);
       if (stats != nullptr) stats->decided(batch.protocol, *batch.policy, plan, part, verb);
@@ -189,6 +203,7 @@ void Engine::match(Batch& batch) {
   // While a batch was suspended another policy may have become live.
   if (batch.policy != decider_.policy()) [[unlikely]]
     batch.policy = decider_.policy();
+  batch.hold = nullptr;
   batch.tickets.clear();
   batch.settled = 0;
   batch.overrides_seen = decider_.overrides_changes();
@@ -200,16 +215,33 @@ void Engine::match(Batch& batch) {
   match_all(batch, end);
   if (const policy::Overrides* const overriding = decider_.overrides())
     batch.plan.override_all(*overriding, batch.now);
+  if (batch.hold != nullptr && !batch.hold_is_answered) [[unlikely]]
+    settle_hold(batch);
+}
+
+// False: it brings limits that are not known.
+inline bool Engine::match_one(Batch& batch, const request::Request& request) {
+  decider_.forget_plannings();
+  policy::Matching matching = matching_of(batch, request, batch.plan);
+  if (!decider_.number_limits(matching, batch.sink)) [[unlikely]] {
+    batch.plan.refuse(too_many_inline_limits);
+    return false;
+  }
+  decider_.rules().match(protocol::dialect_of(batch.protocol), matching, batch.plan);
+  return true;
 }
 
 void Engine::match_all(Batch& batch, size_t end) {
-  const policy::RuleSet& rules = decider_.rules();
-  const policy::Dialect* const dialect = protocol::dialect_of(batch.protocol);
   policy::Plan& plan = batch.plan;
   const auto all = batch.requests.items();
   for (size_t i = batch.first; i < end; ++i) {
     const request::Request& request = all[i];
     const request::Message& message = *request.message;
+    if (message.hold != nullptr) [[unlikely]] {
+      // In a plan of its own, after what comes before it.
+      if (i == batch.first) match_hold(batch);
+      return;
+    }
     if (message.together && i + 1 < all.size() && all[i + 1].message == &message) [[unlikely]] {
       i = match_together(batch, i);
       if (!plan.parts().back().error.empty()) return;
@@ -221,13 +253,8 @@ void Engine::match_all(Batch& batch, size_t end) {
       plan.skip();
       return;
     }
-    decider_.forget_plannings();
-    policy::Matching matching = matching_of(batch, request, plan);
-    if (!decider_.number_limits(matching, batch.sink)) [[unlikely]] {
-      plan.refuse(too_many_inline_limits);
+    if (!match_one(batch, request)) [[unlikely]]
       return;
-    }
-    rules.match(dialect, matching, plan);
     if (message.answer_by.us != INT64_MAX) [[unlikely]]
       plan.answer_by(plan.parts().size() - 1, message.answer_by);
     if (message.charge_id != nullptr) [[unlikely]]
@@ -242,6 +269,125 @@ void Engine::match_all(Batch& batch, size_t end) {
         late_.interrupt(*batch.sink, batch.session);
     }
   }
+}
+
+// ---- Holds ----
+
+// Plans a message about a hold. What concerns a hold that is known is settled here: its parts are
+// empty. What is left is planned as takes or charges.
+void Engine::match_hold(Batch& batch) {
+  policy::Plan& plan = batch.plan;
+  const auto all = batch.requests.items();
+  const request::Request& first = all[batch.first];
+  const request::Message& message = *first.message;
+  size_t end = batch.first + 1;
+  while (end < all.size() && all[end].message == &message) ++end;
+  HoldCall& call = *message.hold;
+  SLUICE_CHECK(decider_.deps().holds != nullptr);
+  batch.hold_is_answered = false;
+  if (call.ask != HoldAsk::reserve) {
+    decider_.deps().holds->settle(call, batch.now);
+    const bool charges = first.verb == Verb::charge && call.outcome == HoldOutcome::unknown;
+    if (!charges) {
+      for (size_t i = batch.first; i < end; ++i) plan.skip();
+      batch.hold = &call;
+      batch.hold_is_answered = true;
+      return;
+    }
+  }
+  call.outcome = HoldOutcome::failed;
+  if (end > batch.first + 1)
+    match_together(batch, batch.first);
+  else if (!match_one(batch, first))
+    return;
+  if (plan.parts().back().error.empty()) batch.hold = &call;
+}
+
+// Settles what was planned for a hold.
+void Engine::settle_hold(Batch& batch) {
+  HoldCall& call = *batch.hold;
+  if (call.ask == HoldAsk::reserve) {
+    reserve(batch);
+  } else if (decider_.settle_all(batch, batch.now)) {
+    // A commit of a hold that is not known charges its subjects.
+    call.outcome = HoldOutcome::done;
+    call.late = true;
+    for (const request::Group& group : batch.plan.batch().groups) {
+      if (group.may_fail || group.error == request::Error::none) continue;
+      call.outcome = HoldOutcome::failed;
+      call.error = group.error;
+    }
+    if (call.outcome == HoldOutcome::done) {
+      call.used = call.units;
+      call.charged = std::accumulate(call.units.begin(), call.units.end(), int64_t{0});
+    }
+  }
+  batch.settled = batch.plan.parts().back().groups_end;
+}
+
+void Engine::reserve(Batch& batch) {
+  HoldCall& call = *batch.hold;
+  policy::Plan& plan = batch.plan;
+  const auto parts = plan.parts();
+  const request::Batch charges = plan.batch();
+  const auto all = batch.requests.items().subspan(batch.first, parts.size());
+  std::vector<store::Holds::Share> shares(charges.charges.size());
+  std::vector<int64_t> units;
+  request::HoldTerms terms;
+  bool any = false;
+  for (size_t subject = 0; subject < parts.size(); ++subject) {
+    int64_t& its = units.emplace_back(std::max<int64_t>(all[subject].cost, 0));
+    for (const auto& step : plan.steps(parts[subject])) {
+      store::Holds::Share& share = shares[step.charge];
+      share.subjects |= uint64_t{1} << subject;
+      share.rule = step.rule->name;
+      if (step.rule->mode != Mode::enforce) continue;
+      if (std::exchange(any, true))
+        terms.join(step.rule->reserve);
+      else
+        terms = step.rule->reserve;
+      for (const limit::Limit& limit : plan.charge(step).limits)
+        if (limit::has_counter(limit.algorithm))
+          its = std::min(its, step.rule->reserve.most_of(limit::units_max(limit)));
+    }
+  }
+  if (!any) {
+    // No rule decides it, so the listener does, and there is nothing to hold.
+    call.outcome = HoldOutcome::not_held;
+    return;
+  }
+  for (size_t i = 0; i < shares.size(); ++i) {
+    int64_t cost = 0;
+    for (size_t subject = 0; subject < units.size(); ++subject)
+      if ((shares[i].subjects >> subject & 1) != 0) cost += units[subject];
+    charges.charges[i].cost = cost;
+  }
+  decider_.deps().holds->reserve(call, terms, charges, shares, units, batch.now);
+  batch.hold_is_answered = call.outcome != HoldOutcome::done &&
+                           call.outcome != HoldOutcome::refused &&
+                           call.outcome != HoldOutcome::failed;
+  if (call.outcome == HoldOutcome::done) decider_.deps().wake();
+}
+
+// Replies to a request whose answer the call alone is. False: the session ends.
+bool Engine::reply_hold(Batch& batch, const request::Request& request, base::Buffer& out) {
+  const HoldCall& call = *batch.hold;
+  request::Verdict verdict;
+  verdict.matched = true;
+  verdict.allowed = call.outcome == HoldOutcome::done || call.outcome == HoldOutcome::not_held;
+  if (call.has_decision) {
+    verdict.tightest = &call.decision;
+    verdict.limit = &call.limit;
+    verdict.rule = call.rule;
+  }
+  if (call.outcome == HoldOutcome::failed) {
+    verdict.cause = call.error;
+    verdict.error = decider_.deps().store.message_for(call.error);
+  }
+  verdict.generation = batch.policy->generation;
+  if (decider_.deps().stats != nullptr)
+    decider_.deps().stats->answered(batch.protocol, request::told_as(request.verb), verdict);
+  return batch.session->reply(request, verdict, batch.now, out);
 }
 
 // Judges the messages of users with limited rights, each once and as a whole, before any request of
@@ -333,6 +479,7 @@ size_t Engine::match_together(Batch& batch, size_t first) {
 }
 
 std::optional<base::Time> Engine::advance() {
+  end_holds(decider_.now());
   // Late replies are sent before batches and lists continue, as those may end a sink.
   const auto next = late_.advance();
   ready_.clear();
@@ -341,7 +488,9 @@ std::optional<base::Time> Engine::advance() {
     Batch* const batch = decider_.batches().find(ticket);
     if (batch != nullptr && batch->owner != nullptr) batch->owner->resume(*batch);
   }
-  return next;
+  const store::Holds* const holds = decider_.deps().holds;
+  if (holds == nullptr || holds->next_due().us == INT64_MAX) return next;
+  return next ? std::min(*next, holds->next_due()) : holds->next_due();
 }
 
 void Engine::forget(ReplySink& sink) {

@@ -110,6 +110,16 @@ class Engine {
   Served end(Batch& batch);
   void match(Batch& batch);
   void match_all(Batch& batch, size_t end);
+  bool match_one(Batch& batch, const request::Request& request);
+  void match_hold(Batch& batch);
+  void settle_hold(Batch& batch);
+  void reserve(Batch& batch);
+  void end_holds(base::Time now) {
+    store::Holds* const holds = decider_.deps().holds;
+    if (holds != nullptr && holds->next_due() <= now) [[unlikely]]
+      holds->end_due(now);
+  }
+  bool reply_hold(Batch& batch, const request::Request& request, base::Buffer& out);
   size_t judge(Batch& batch);
   bool is_permitted(Batch& batch, const request::Requests::Guarded& message);
   size_t match_together(Batch& batch, size_t first);

@@ -31,7 +31,7 @@ class TopKeys {
 
   void decided(base::Time now, const live::LivePolicy& policy, const policy::Plan& plan,
                const policy::Plan::RequestPlan& part, request::Verb verb) {
-    if (verb != request::Verb::take && verb != request::Verb::wait) return;
+    if (!request::asks_for_units(verb)) return;
     for (const auto& step : plan.steps(part)) {
       const request::Group& group = plan.group(step);
       if (group.answered || group.error != request::Error::none) continue;

@@ -260,7 +260,7 @@ inline bool has_allowed(const policy::Plan& plan, const policy::Plan::RuleMatch&
 inline void WorkerStats::decided(protocol::Protocol protocol, const live::LivePolicy& policy,
                                  const policy::Plan& plan, const policy::Plan::RequestPlan& part,
                                  request::Verb verb) {
-  if (verb != request::Verb::take && verb != request::Verb::wait) return;
+  if (!request::asks_for_units(verb)) return;
   for (const auto& step : plan.steps(part)) {
     const auto& group = plan.group(step);
     if (group.parked || group.answered) continue;

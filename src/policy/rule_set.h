@@ -21,6 +21,7 @@
 #include "policy/pattern.h"
 #include "policy/rule_index.h"
 #include "request/charge.h"
+#include "request/hold.h"
 #include "request/request.h"
 #include "request/space.h"
 
@@ -116,6 +117,7 @@ struct Rule {
   bool built_in = false;
   // The limits that count: a take that they refuse is charged to them all the same.
   limit::LimitMask counts = 0;
+  request::HoldTerms reserve{};  // of reservations
   // Sessions plan its charges (RuleSet::planned); the set assigns it.
   bool is_planned = false;
   // 1 to limit::slots_max limits of one counter; none if the counters keep the limits of requests.

@@ -74,6 +74,10 @@ constexpr bool only_looks(Verb verb) {
 constexpr bool may_bring_debt(Verb verb) {
   return facts_of(verb).may_bring_debt;
 }
+// Does it ask for units, so that it counts among the decisions of rules and of keys?
+constexpr bool asks_for_units(Verb verb) {
+  return verb == Verb::take || verb == Verb::wait || verb == Verb::reserve;
+}
 constexpr std::string_view name_of(Verb verb) {
   return facts_of(verb).word;
 }

@@ -17,6 +17,7 @@
 // line here changes nothing: HoldOutcome says why.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -27,6 +28,7 @@
 
 #include "base/time.h"
 #include "limit/limit.h"
+#include "request/charge.h"
 
 namespace sluice::request {
 
@@ -49,6 +51,29 @@ enum class HoldOutcome : uint8_t {
   full,          // there are as many holds as the server keeps
 };
 
+// What the rules of a reservation say of it.
+struct HoldTerms {
+  static constexpr int64_t whole = 1'000'000;
+  base::Duration ttl_max = base::seconds(600);
+  int64_t fraction = whole;   // of each limit, the most that is reserved, in millionths
+  bool keeps = false;         // at its end the estimate counts as used (`on_expiry: keep`)
+  bool ignores_late = false;  // a commit after a release is refused (`late_commit: ignore`)
+
+  // The most units that may be reserved of so many.
+  int64_t most_of(int64_t units) const {
+    return fraction >= whole ? INT64_MAX
+                             : units / whole * fraction + units % whole * fraction / whole;
+  }
+  // The strictest of both.
+  void join(const HoldTerms& other) {
+    ttl_max = std::min(ttl_max, other.ttl_max);
+    fraction = std::min(fraction, other.fraction);
+    keeps |= other.keeps;
+    ignores_late &= other.ignores_late;
+  }
+  friend bool operator==(const HoldTerms&, const HoldTerms&) = default;
+};
+
 // The most bytes of a holder's text.
 inline constexpr size_t holder_bytes_max = 255;
 
@@ -66,6 +91,7 @@ struct HoldCall {
 
   // Set by the core before the replies.
   HoldOutcome outcome = HoldOutcome::failed;
+  Error error = Error::none;        // failed: the store's reason
   std::string made_id{};            // the hold's id
   base::Duration ends_in{};         // of a hold
   std::vector<int64_t> reserved{};  // of a hold: the units of each subject, all together
@@ -104,6 +130,7 @@ struct HeldCharge {
   // These are set by the store. reserve, if it is allowed: what was taken, under the charge's
   // limits.
   HeldPart part{};
+  bool is_taken = false;
   int64_t returned = 0;     // settle: units that went back, the most of all limits
   limit::Given given{};     // of the counter, before
   bool is_decided = false;  // there is a limit with a counter: the tightest is

@@ -101,6 +101,32 @@ class ChargeIdsSource final : public metrics::Source {
   const request::ChargeIds& ids_;
 };
 
+// The metrics of holds. Any thread.
+class HoldsSource final : public metrics::Source {
+ public:
+  explicit HoldsSource(const store::Holds& holds) : holds_(holds) {}
+
+  void collect(metrics::Page& page) const override {
+    const store::Holds::Figures figures = holds_.figures();
+    const std::string kind = "reservation";
+    page.gauge("sluice_holds", "Units that are held, and not settled yet: how many such holds.",
+               static_cast<double>(figures.holds), {{"kind", kind}});
+    page.gauge("sluice_holds_remembered", "Settled holds whose ids are remembered.",
+               static_cast<double>(figures.remembered));
+    for (size_t i = 0; i < figures.events.size(); ++i)
+      page.counter("sluice_holds_total", "What came of holds.",
+                   static_cast<double>(figures.events[i]),
+                   {{"kind", kind}, {"outcome", std::string(store::Holds::event_names[i])}});
+    page.counter("sluice_reserved_units_total", "Units that committed reservations had reserved.",
+                 static_cast<double>(figures.reserved_units));
+    page.counter("sluice_actual_units_total", "Units that committed reservations came to.",
+                 static_cast<double>(figures.used_units));
+  }
+
+ private:
+  const store::Holds& holds_;
+};
+
 }  // namespace
 
 struct Server::Impl {
@@ -127,6 +153,9 @@ struct Server::Impl {
       });
       admin_plane.add_source(brought_limits.emplace(*options.spaces));
     }
+    if (options.holds && options.spaces != nullptr)
+      admin_plane.add_source(
+          holds_source.emplace(holds.emplace(store, *options.spaces, *options.holds)));
     admin_plane.add_source(doors);
     admin_plane.add_source(charge_ids_source);
     admin_plane.add_source(tls_watch);
@@ -235,6 +264,8 @@ struct Server::Impl {
   TlsWatch tls_watch{log};
   const std::unique_ptr<request::ChargeIds> charge_ids = std::make_unique<request::ChargeIds>();
   ChargeIdsSource charge_ids_source{*charge_ids};
+  std::optional<store::Holds> holds;  // none: the store keeps none
+  std::optional<HoldsSource> holds_source;
   std::optional<BroughtLimitsSource> brought_limits;  // none: requests cannot bring limits
   std::deque<ListenerView> listener_views;
   AdminPlane admin_plane;
@@ -367,7 +398,8 @@ std::optional<std::string> Server::start() {
                         .keys_hash = board == nullptr ? nullptr : &board->hash(),
                         .spans = s.exporter == nullptr ? nullptr : s.exporter->add_worker()},
           Worker::Matching{.overrides = s.overrides ? &s.overrides->table() : nullptr,
-                           .spaces = s.options.spaces},
+                           .spaces = s.options.spaces,
+                           .holds = s.holds ? &*s.holds : nullptr},
           s.requests_log));
       if (board == nullptr) continue;
       Worker& worker = *s.workers.back();
@@ -497,7 +529,8 @@ request::Peer Server::Impl::peer_of(int fd, protocol::Protocol protocol) const {
   request::Peer peer{.server = &views[number],
                      .options = options.session_options[number].get(),
                      .access = &access,
-                     .charge_ids = charge_ids.get()};
+                     .charge_ids = charge_ids.get(),
+                     .keeps_holds = holds.has_value()};
   if (!describe(protocol).wants_address) return peer;
   if (const auto address = net::SocketAddress::peer(fd)) peer.address = address->unmapped().text();
   if (const auto own = net::SocketAddress::local(fd)) peer.port = own->port();

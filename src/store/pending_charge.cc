@@ -401,6 +401,7 @@ State* find_kind(limit::Opened& counter, std::span<const Limit> limits, const Li
 
 void PendingCharge::note_held(base::Time now) {
   request::HeldPart& part = charge->held->part;
+  charge->held->is_taken = true;
   part.taken = now;
   part.units = charge->cost;
   part.given = charge->held->given;

@@ -227,9 +227,28 @@ namespace {
 
 using limit::Algorithm;
 
-constexpr std::array<std::string_view, 11> rule_keys = {
-    "name",      "comment", "match", "actor", "limit",         "limits",
-    "unlimited", "deny",    "mode",  "then",  "on_store_error"};
+constexpr std::array<std::string_view, 12> rule_keys = {
+    "name",      "comment", "match", "actor", "limit",          "limits",
+    "unlimited", "deny",    "mode",  "then",  "on_store_error", "reserve"};
+
+// A part of a whole, as 0.5, in millionths; above 0 and at most the whole.
+std::optional<int64_t> fraction_of(std::string_view text) {
+  using request::HoldTerms;
+  const size_t point = text.find('.');
+  const std::string_view digits = point == std::string_view::npos ? "" : text.substr(point + 1);
+  const std::string_view before = text.substr(0, point);
+  if ((before != "0" && before != "1") || digits.size() > 6 ||
+      (point != std::string_view::npos && digits.empty()))
+    return std::nullopt;
+  int64_t n = before == "1" ? 1 : 0;
+  for (size_t i = 0; i < 6; ++i) {
+    const char c = i < digits.size() ? digits[i] : '0';
+    if (c < '0' || c > '9') return std::nullopt;
+    n = n * 10 + (c - '0');
+  }
+  if (n < 1 || n > HoldTerms::whole) return std::nullopt;
+  return n;
+}
 
 // Escapes the separators of the parts of a stored name, so that different lists have different
 // texts.
@@ -379,12 +398,49 @@ class NativeReader {
     static constexpr std::array<std::string_view, 4> fallbacks = {"error", "deny", "local",
                                                                   "allow"};
     rule.on_store_error = static_cast<request::OnError>(choice("on_store_error", fallbacks));
+    if (const YamlNode reserve = field("reserve")) read_reserve(reserve, rule.reserve);
     check_actor(rule);
     const std::string canonical = canonical_pattern(rule);
     if (sound_match || !rule.name.empty()) check_unique(node, rule, canonical);
     rule.intern(spaces_, spaces_.hold("native:" + (rule.name.empty() ? canonical : rule.name) + ":",
                                       space_suffix(rule)));
     rules_.add(native_dialect, std::move(rule));
+  }
+
+  // What reservations of the rule may do.
+  void read_reserve(YamlNode node, request::HoldTerms& terms) {
+    static constexpr std::array<std::string_view, 4> keys = {"max_ttl", "max_fraction", "on_expiry",
+                                                             "late_commit"};
+    static constexpr std::array<std::string_view, 2> ends = {"release", "keep"},
+                                                     lates = {"charge", "ignore"};
+    for (const auto& [key, value] : reader_.entries("reserve", node, keys)) {
+      const std::string_view name = key.text();
+      if (!reader_.has_text(name, value)) continue;
+      const std::string_view text = value.text();
+      const auto is_one_of = [&, its = value](std::span<const std::string_view> words) {
+        const bool is = std::ranges::find(words, text) != words.end();
+        if (!is) reader_.error(name, its, in_ticks(text) + " is unknown", known_words(text, words));
+        return is;
+      };
+      if (name == "max_ttl") {
+        const auto length = base::parse_duration(std::string(text));
+        if (length && length->us > 0 && length->us <= base::bounds::hold_us_max)
+          terms.ttl_max = *length;
+        else
+          reader_.error(name, value, in_ticks(text) + " is not how long a reservation may be held",
+                        "write a length of time of at most `1d`, as in `10m`");
+      } else if (name == "max_fraction") {
+        if (const auto part = fraction_of(text))
+          terms.fraction = *part;
+        else
+          reader_.error(name, value, in_ticks(text) + " is not a part of a limit",
+                        "write a number above 0 and at most 1, with up to 6 digits, as in `0.5`");
+      } else if (name == "on_expiry") {
+        if (is_one_of(ends)) terms.keeps = text == "keep";
+      } else if (is_one_of(lates)) {
+        terms.ignores_late = text == "ignore";
+      }
+    }
   }
 
   YamlNode field(std::string_view key) const {

@@ -188,6 +188,28 @@ std::string title_of(const Rule& rule) {
   return rule.name.empty() ? "rule [" + shortened(rule.pattern, 200) + "]" : "rule " + rule.name;
 }
 
+namespace {
+
+void append_reserve(const request::HoldTerms& terms, std::string& out) {
+  const request::HoldTerms usual;
+  std::string text;
+  const auto add = [&text](std::string_view key, const std::string& value) {
+    text.append(text.empty() ? "" : ", ").append(key).append(": ").append(value);
+  };
+  if (terms.ttl_max != usual.ttl_max) add("max_ttl", base::format_duration(terms.ttl_max));
+  if (terms.fraction != usual.fraction) {
+    std::string digits = std::to_string(terms.fraction);
+    digits.insert(0, 6 - digits.size(), '0');
+    digits.erase(digits.find_last_not_of('0') + 1);
+    add("max_fraction", "0." + digits);
+  }
+  if (terms.keeps) add("on_expiry", "keep");
+  if (terms.ignores_late) add("late_commit", "ignore");
+  if (!text.empty()) out += "    reserve: { " + text + " }\n";
+}
+
+}  // namespace
+
 std::string native_text(std::span<const Rule> rules) {
   std::string out;
   for (const Rule& rule : rules) {
@@ -202,6 +224,7 @@ std::string native_text(std::span<const Rule> rules) {
     if (rule.then == Then::continue_) out += "    then: continue\n";
     if (rule.on_store_error != request::OnError::error)
       out += "    on_store_error: " + std::string(name_of(rule.on_store_error)) + "\n";
+    append_reserve(rule.reserve, out);
     out[begin + 2] = '-';
   }
   return out;
@@ -221,6 +244,7 @@ std::vector<Rule> as_native(std::span<const Rule> rules, std::string_view remedy
     native.mode = rule.mode;
     native.then = rule.then;
     native.on_store_error = rule.on_store_error;
+    native.reserve = rule.reserve;
     native.limits = rule.limits;
     if (const auto problem = make_native(native)) {
       diagnostics.push_back({.file = rule.file,

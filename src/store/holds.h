@@ -1,0 +1,155 @@
+// The holds of a server (request/hold.h): which units each took from which counters, until when,
+// and what was settled. The units themselves are in the store, taken as by any take, so that other
+// requests see them without a rule. One for a server, shared by its workers; any thread.
+//
+//   bound     `most` holds, settled ones that are remembered included; of one user a share of them.
+//             Past it a new one is refused (HoldOutcome::full), and others go on.
+//   end       A hold ends at its microsecond: `end_due` gives its units back, and is called before
+//             the decisions of each batch. So many end at a time that no decision waits long;
+//             where more are due the rest end with the next batches.
+//   memory    is that of the process: a restart forgets holds, and with the store in memory the
+//             counters too.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <queue>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/time.h"
+#include "limit/limit.h"
+#include "request/hold.h"
+#include "request/space.h"
+#include "store/store.h"
+
+namespace sluice::store {
+
+class Holds {
+ public:
+  struct Options {
+    size_t most = 1'000'000;
+    size_t user_part = 8;  // a user may have so much of `most`; without users all of it
+    base::Duration ttl = base::seconds(60), remember = base::seconds(600);
+  };
+
+  // Both outlive it.
+  Holds(Store& store, request::Spaces& spaces, const Options& options);
+  ~Holds();
+  Holds(const Holds&) = delete;
+  Holds& operator=(const Holds&) = delete;
+
+  // Which subjects of a reserve a charge is for: bit i is subject i.
+  struct Share {
+    uint64_t subjects = 0;
+    std::string_view rule{};
+  };
+  // Settles the groups of a reserve, whose charges are Verb::reserve, all for this call, and holds
+  // what they take. `shares`: of each of the batch's charges; `units`: of each subject. Without
+  // groups nothing is held, but there is a hold. The groups are answered as by Store::apply; where
+  // the call is not `done`, `refused` or `failed` nothing was decided.
+  void reserve(request::HoldCall& call, const request::HoldTerms& terms,
+               const request::Batch& batch, std::span<const Share> shares,
+               std::span<const int64_t> units, base::Time now);
+  // All but reserve.
+  void settle(request::HoldCall& call, base::Time now);
+
+  // Ends the holds that are due, a bounded number of them.
+  void end_due(base::Time now);
+  // When the next one is due, or must be forgotten; INT64_MAX: there is none. May be earlier.
+  base::Time next_due() const { return {next_due_us_.load(std::memory_order_relaxed)}; }
+
+  // What listings tell of a hold.
+  struct Listed {
+    std::string id, user, holder, rule, counter;
+    int64_t units = 0;
+    base::Duration age{}, ends_in{};
+  };
+  // Calls `visit` for each hold that is not settled, until it returns false. Takes the locks of
+  // some at a time: for a thread of low priority.
+  void each(base::Time now, const std::function<bool(const Listed&)>& visit) const;
+
+  enum class Event : uint8_t {
+    held,
+    refused,
+    committed,
+    released,
+    expired,
+    kept,
+    late,
+    repeated,
+    unknown
+  };
+  static constexpr std::array<std::string_view, 9> event_names = {
+      "held", "refused", "committed", "released", "expired", "kept", "late", "repeated", "unknown"};
+  struct Figures {
+    size_t holds = 0, remembered = 0;
+    std::array<uint64_t, event_names.size()> events{};
+    uint64_t reserved_units = 0, used_units = 0;  // of holds that were committed
+  };
+  Figures figures() const;
+  const Options& options() const { return options_; }
+
+ private:
+  struct Source;
+  struct Counter;
+  struct Record;
+  struct Shard;
+  struct Settling;
+  static constexpr size_t shard_count = 64;
+  static constexpr size_t ends_at_once = 64;  // of one shard
+  // Of a hold that is extended more often the oldest units count as used.
+  static constexpr size_t parts_max = 256;
+
+  enum class State : uint8_t { held, committed, released, kept };
+
+  Shard& shard_of(std::string_view name) const;
+  std::shared_ptr<const Source> source_of(const request::Charge& charge, std::string_view rule);
+  bool take_room(std::string_view user);
+  void leave_room(std::string_view user);
+  void count(Event event) {
+    events_[static_cast<size_t>(event)].fetch_add(1, std::memory_order_relaxed);
+  }
+  void push_due(Shard& shard, const std::string& name, int64_t at_us);
+  void note_due(int64_t at_us);
+  void answer_held(request::HoldCall& call, const Record& record, base::Time now) const;
+  void answer_again(request::HoldCall& call, const Record& record) const;
+  request::HoldOutcome gone(const Record& record) const;
+  bool apply(request::HoldCall& call, Settling& settling, base::Time now);
+  bool settle_all(request::HoldCall& call, Record& record, std::span<const int64_t> used,
+                  base::Time now);
+  void renew(request::HoldCall& call, Shard& shard, Record& record, base::Time now);
+  void extend(request::HoldCall& call, Shard& shard, Record& record, base::Time now);
+  void commit(request::HoldCall& call, Shard& shard, Record& record, base::Time now);
+  void release(request::HoldCall& call, Shard& shard, Record& record, base::Time now);
+  void bound_parts(Record& record, base::Time now);
+  bool end(Shard& shard, Record& record, base::Time now);
+  bool forget(Record& record, base::Time now);
+  void set_state(Shard& shard, Record& record, State state, base::Time now);
+  size_t end_due_of(Shard& shard, base::Time now);
+
+  Store& store_;
+  request::Spaces& spaces_;
+  const Options options_;
+  const std::unique_ptr<std::array<Shard, shard_count>> shards_;
+  std::atomic<int64_t> next_due_us_{INT64_MAX};
+  std::atomic<size_t> records_{0}, held_{0};
+  mutable std::mutex sources_mutex_;  // of the next two
+  std::map<std::string, std::weak_ptr<const Source>> sources_;
+  size_t sources_swept_at_ = 64;
+  std::mutex users_mutex_;
+  std::unordered_map<std::string, size_t> users_;  // how many records a user has
+  std::array<std::atomic<uint64_t>, event_names.size()> events_{};
+  std::atomic<uint64_t> reserved_units_{0}, used_units_{0};
+};
+
+}  // namespace sluice::store
