@@ -52,6 +52,8 @@ int counters(const Words& words, config::CommandIo& io);
 int reset(const Words& words, config::CommandIo& io);
 int override_limits(const Words& words, config::CommandIo& io);
 int changes(const Words& words, config::CommandIo& io);
+int holds(const Words& words, config::CommandIo& io);
+int release(const Words& words, config::CommandIo& io);
 int reload(const Words& words, config::CommandIo& io);
 int live_config(const Words& words, config::CommandIo& io);
 int log_settings(const Words& words, config::CommandIo& io);

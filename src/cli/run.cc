@@ -36,6 +36,8 @@ constexpr Command own_commands[] = {
     {"counters", "list counters and their state", counters},
     {"reset", "reset a counter, as if it had never been used", reset},
     {"override", "give one actor another limit, until a time or without an end", override_limits},
+    {"holds", "list the reservations that a server holds", holds},
+    {"release", "end a reservation, so that its units go back", release},
     {"changes", "list the changes that were made while a server ran, and their authors", changes},
     {"config", "print the configuration that a running server uses", live_config},
     {"log", "print or change what a running server logs", log_settings},

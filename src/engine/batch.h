@@ -29,8 +29,11 @@
 #include "protocol/protocol.h"
 #include "request/charge.h"
 #include "request/session.h"
-#include "store/holds.h"
 #include "store/store.h"
+
+namespace sluice::store {
+class Holds;  // store/holds.h
+}
 
 namespace sluice::engine {
 

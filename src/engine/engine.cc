@@ -14,6 +14,7 @@
 #include "engine/decision_log.h"
 #include "engine/verdict.h"
 #include "protocol/protocol.h"
+#include "store/holds.h"
 
 namespace sluice::engine {
 
@@ -272,6 +273,13 @@ void Engine::match_all(Batch& batch, size_t end) {
 }
 
 // ---- Holds ----
+
+// Ends those that are due, so that the decisions that follow see their units.
+inline void Engine::end_holds(base::Time now) {
+  store::Holds* const holds = decider_.deps().holds;
+  if (holds != nullptr && holds->next_due() <= now) [[unlikely]]
+    holds->end_due(now);
+}
 
 // Plans a message about a hold. What concerns a hold that is known is settled here: its parts are
 // empty. What is left is planned as takes or charges.

@@ -114,11 +114,7 @@ class Engine {
   void match_hold(Batch& batch);
   void settle_hold(Batch& batch);
   void reserve(Batch& batch);
-  void end_holds(base::Time now) {
-    store::Holds* const holds = decider_.deps().holds;
-    if (holds != nullptr && holds->next_due() <= now) [[unlikely]]
-      holds->end_due(now);
-  }
+  void end_holds(base::Time now);
   bool reply_hold(Batch& batch, const request::Request& request, base::Buffer& out);
   size_t judge(Batch& batch);
   bool is_permitted(Batch& batch, const request::Requests::Guarded& message);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "admin/changes_api.h"
+#include "admin/holds_api.h"
 #include "admin/overrides_api.h"
 #include "base/bounds.h"
 #include "base/check.h"
@@ -39,9 +40,9 @@ class HealthAlone final : public admin::HttpHandler {
 }  // namespace
 
 void AdminPlane::prepare(const Options& options, const live::Live& live, live::Reloader* reloader,
-                         live::OverrideRegistry* overrides, std::vector<std::string> files,
-                         const store::Catalog& store, base::Clock& clock, log::Log& log,
-                         live::ChangeLog& changes) {
+                         live::OverrideRegistry* overrides, store::Holds* holds,
+                         std::vector<std::string> files, const store::Catalog& store,
+                         base::Clock& clock, log::Log& log, live::ChangeLog& changes) {
   log_control_ = std::make_unique<admin::LogControl>(log, options.denials_every);
   server_info_ = std::make_unique<admin::ServerInfo>(
       live, reloader == nullptr ? nullptr : &reloader->history(), store, options.admin.version);
@@ -111,6 +112,7 @@ void AdminPlane::prepare(const Options& options, const live::Live& live, live::R
                  return log_control_->put(c.request, *admin_, c.by, changes);
                }});
   admin::add_changes(*admin_, changes);
+  admin::add_holds(*admin_, holds, clock, changes);
   const bool asks =
       !options.admin_socket.empty() ||
       std::any_of(options.listeners.begin(), options.listeners.end(),

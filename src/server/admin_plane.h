@@ -31,11 +31,11 @@ class AdminPlane {
   // Names of rules and statistics of workers. Any thread, from the start on.
   admin::ServerStats& server_stats() { return server_stats_; }
 
-  // The arguments outlive this object; `reloader` and `overrides` may be null.
+  // The arguments outlive this object; `reloader`, `overrides` and `holds` may be null.
   void prepare(const Options& options, const live::Live& live, live::Reloader* reloader,
-               live::OverrideRegistry* overrides, std::vector<std::string> files,
-               const store::Catalog& store, base::Clock& clock, log::Log& log,
-               live::ChangeLog& changes);
+               live::OverrideRegistry* overrides, store::Holds* holds,
+               std::vector<std::string> files, const store::Catalog& store, base::Clock& clock,
+               log::Log& log, live::ChangeLog& changes);
   // Adds a source of metrics, which outlives this object.
   void add_source(const metrics::Source& source) { sources_.add(source); }
   const metrics::Sources& sources() const { return sources_; }

@@ -161,8 +161,8 @@ struct Server::Impl {
     admin_plane.add_source(tls_watch);
     for (const auto& feed : options.feeds) admin_plane.add_source(*feed);
     admin_plane.prepare(options, live, reloader ? &*reloader : nullptr,
-                        overrides ? &*overrides : nullptr, files, store.catalog(), clock, l,
-                        changes);
+                        overrides ? &*overrides : nullptr, holds ? &*holds : nullptr, files,
+                        store.catalog(), clock, l, changes);
     queries.set_post([this](std::shared_ptr<engine::AdminQuery> query) {
       workers[asked++ % workers.size()]->run_query(std::move(query));
     });

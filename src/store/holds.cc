@@ -695,6 +695,7 @@ void Holds::each(base::Time now, const std::function<bool(const Listed&)>& visit
             .user = std::string(user_in(name)),
             .holder = record.holder,
             .rule = {},
+            .actor = {},
             .counter = {},
             .units = std::accumulate(record.reserved.begin(), record.reserved.end(), int64_t{0}),
             .age = {std::max<int64_t>(now.us - record.began.us, 0)},
@@ -702,6 +703,7 @@ void Holds::each(base::Time now, const std::function<bool(const Listed&)>& visit
         if (!record.counters.empty()) {
           const Counter& counter = record.counters.front();
           one.rule = counter.source->rule;
+          one.actor = counter.key;
           const request::Space& space = *counter.source->space.get();
           one.counter = space.prefix + counter.key + space.suffix;
         }

@@ -70,7 +70,8 @@ class Holds {
 
   // What listings tell of a hold.
   struct Listed {
-    std::string id, user, holder, rule, counter;
+    std::string id, user, holder;
+    std::string rule, actor, counter;  // of the first counter; counter: its stored name
     int64_t units = 0;
     base::Duration age{}, ends_in{};
   };

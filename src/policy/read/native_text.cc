@@ -196,7 +196,7 @@ void append_reserve(const request::HoldTerms& terms, std::string& out) {
   const auto add = [&text](std::string_view key, const std::string& value) {
     text.append(text.empty() ? "" : ", ").append(key).append(": ").append(value);
   };
-  if (terms.ttl_max != usual.ttl_max) add("max_ttl", base::format_duration(terms.ttl_max));
+  if (terms.ttl_max != usual.ttl_max) add("max_ttl", base::spell_duration(terms.ttl_max));
   if (terms.fraction != usual.fraction) {
     std::string digits = std::to_string(terms.fraction);
     digits.insert(0, 6 - digits.size(), '0');

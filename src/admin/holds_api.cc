@@ -1,0 +1,116 @@
+#include "admin/holds_api.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "admin/admin_json.h"
+#include "base/bounds.h"
+#include "base/units.h"
+
+namespace sluice::admin {
+
+using store::Holds;
+using wire::HttpResponse;
+
+namespace {
+
+constexpr size_t holds_page_default = 100;
+
+HttpResponse none() {
+  return problem_response(501,
+                          "this server keeps no reservations: its counters are not in its memory");
+}
+
+double seconds_of(base::Duration length) {
+  return static_cast<double>(length.us) / 1e6;
+}
+
+Json json_of(const Holds::Listed& one) {
+  Json json{{"id", one.id},
+            {"kind", "reservation"},
+            {"rule", one.rule},
+            {"actor", one.actor},
+            {"counter", one.counter},
+            {"n", one.units},
+            {"holder", one.holder},
+            {"age", seconds_of(one.age)},
+            {"expires_in", seconds_of(one.ends_in)}};
+  if (!one.user.empty()) json["user"] = one.user;
+  return json;
+}
+
+HttpResponse list_holds(const wire::HttpRequest& request, const Holds& holds, base::Time now) {
+  const auto text = [&](const char* key) { return wire::query_value(request.query, key); };
+  const auto rule = text("rule"), actor = text("actor"), counter = text("counter"),
+             holder = text("holder"), user = text("user"), kind = text("kind");
+  const auto limit_text = text("limit");
+  const auto limit =
+      limit_text ? base::parse_count(*limit_text) : std::optional<uint64_t>(holds_page_default);
+  if (!limit || *limit < 1 || *limit > base::bounds::admin_page_max)
+    return problem_response(400,
+                            "`limit` must be 1 to " + std::to_string(base::bounds::admin_page_max));
+  if (kind && *kind != "reservation")
+    return problem_response(400, "`kind` may be `reservation`, the only kind that there is");
+  Items items;
+  uint64_t matched = 0;
+  bool is_full = false;  // of bytes
+  holds.each(now, [&](const Holds::Listed& one) {
+    const bool is_wanted = (!rule || one.rule == *rule) && (!actor || one.actor == *actor) &&
+                           (!counter || one.counter == *counter) &&
+                           (!holder || one.holder == *holder) && (!user || one.user == *user);
+    if (!is_wanted) return true;
+    if (++matched <= *limit && !is_full) is_full = !items.add(json_of(one));
+    return true;
+  });
+  return json_response(200, {{"total", matched}, {"holds", items.take()}});
+}
+
+HttpResponse release(const Admin::Call& call, Holds& holds, base::Time now,
+                     live::ChangeLog& changes) {
+  const std::string& id = call.parameters.front();
+  const auto wanted = wire::query_value(call.request.query, "user");
+  // An id belongs to a user.
+  std::vector<Holds::Listed> found;
+  holds.each(now, [&](const Holds::Listed& one) {
+    if (one.id == id && (!wanted || one.user == *wanted)) found.push_back(one);
+    return true;
+  });
+  if (found.empty()) return problem_response(404, "no reservation with that id is held");
+  if (found.size() > 1)
+    return problem_response(409,
+                            "several users have a reservation with that id; name one with "
+                            "`?user=NAME`");
+  request::HoldCall asked{
+      .ask = request::HoldAsk::release, .user = found[0].user, .id = found[0].id};
+  holds.settle(asked, now);
+  if (asked.outcome == request::HoldOutcome::failed)
+    return problem_response(503, "the store cannot take the units back now; try again");
+  if (asked.outcome != request::HoldOutcome::done)
+    return problem_response(404, "no reservation with that id is held any more");
+  changes.add({.what = "hold released",
+               .by = call.by,
+               .about = {{"id", id}, {"rule", found[0].rule}, {"holder", found[0].holder}},
+               .before = json_of(found[0])});
+  return json_response(200, {{"state", "released"}, {"returned", asked.returned}});
+}
+
+}  // namespace
+
+void add_holds(Admin& admin, Holds* holds, base::Clock& clock, live::ChangeLog& changes) {
+  admin.add({.method = "GET",
+             .path = "/v1/holds",
+             .slow = true,
+             .handler = [holds, &clock](const Admin::Call& call) {
+               return holds == nullptr ? none() : list_holds(call.request, *holds, clock.now());
+             }});
+  admin.add({.method = "DELETE",
+             .path = "/v1/holds/{id}",
+             .slow = true,
+             .handler = [holds, &clock, &changes](const Admin::Call& call) {
+               return holds == nullptr ? none() : release(call, *holds, clock.now(), changes);
+             }});
+}
+
+}  // namespace sluice::admin

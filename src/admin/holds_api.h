@@ -1,0 +1,15 @@
+// The admin port's view of holds: GET /v1/holds lists those that are held, DELETE /v1/holds/ID
+// releases one.
+#pragma once
+
+#include "admin/admin.h"
+#include "base/clock.h"
+#include "live/change_log.h"
+#include "store/holds.h"
+
+namespace sluice::admin {
+
+// All outlive the admin port. `holds`: null: the store keeps none, and the answers say so.
+void add_holds(Admin& admin, store::Holds* holds, base::Clock& clock, live::ChangeLog& changes);
+
+}  // namespace sluice::admin

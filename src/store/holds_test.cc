@@ -1,0 +1,341 @@
+// Holds against a naive model: a list of what each hold reserved and came to, from which every
+// counter and every answer is computed again. One window that never ends, so that the counters must
+// be equal to it; limit/held_test.cc has the windows that do.
+#include "store/holds.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/hash.h"
+#include "request/space.h"
+#include "store/embedded_store.h"
+#include "tests/support/dice.h"
+
+namespace sluice::store::holds_test {
+namespace {
+
+using request::HoldAsk;
+using request::HoldCall;
+using request::HoldOutcome;
+using request::HoldTerms;
+using request::Verb;
+
+constexpr int64_t second = 1'000'000, noon = 1'800'000'000'000'000;
+constexpr int64_t quota = 100;
+
+// Two subjects, each with a counter of its own, and one that both share.
+struct World {
+  explicit World(const Holds::Options& options = {}, const HoldTerms& its_terms = {})
+      : terms(its_terms), holds(store, spaces, options) {
+    space = spaces.hold("test:", "", {});
+    limits = spaces.hold_limits({&limit, 1});
+  }
+
+  request::Charge charge(std::string_view key, Verb verb, int64_t cost) const {
+    return {.space = space.get(),
+            .key = key,
+            .verb = verb,
+            .cost = cost,
+            .limits = {&limit, 1},
+            .limits_id = limits.id()};
+  }
+  HoldCall reserve(std::string_view id, std::array<int64_t, 2> units, base::Duration ttl = {},
+                   uint64_t content = 0, std::string_view user = {}) {
+    std::vector<request::Charge> charges{charge("a", Verb::reserve, units[0]),
+                                         charge("b", Verb::reserve, units[1]),
+                                         charge("both", Verb::reserve, units[0] + units[1])};
+    std::vector<limit::Decision> decisions(charges.size());
+    for (uint32_t i = 0; i < charges.size(); ++i) charges[i].decision_first = i;
+    request::Group group{.charge_count = 3};
+    const std::vector<Holds::Share> shares{{1, "a"}, {2, "b"}, {3, "both"}};
+    HoldCall call{.user = user, .id = id, .content = content, .ttl = ttl, .holder = "somebody"};
+    holds.reserve(call, terms, {{&group, 1}, charges, decisions}, shares, units, {now});
+    return call;
+  }
+  HoldCall ask(HoldAsk what, std::string_view id, std::vector<int64_t> units = {},
+               base::Duration ttl = {}, std::string_view user = {}) {
+    HoldCall call{.ask = what, .user = user, .id = id, .ttl = ttl, .units = std::move(units)};
+    holds.settle(call, {now});
+    return call;
+  }
+  // The units that are used of the counter; `verb`: of what is done to it.
+  int64_t used(std::string_view key, Verb verb = Verb::peek, int64_t cost = 0, bool all = false) {
+    holds.end_due({now});
+    request::Charge one = charge(key, verb, cost);
+    one.all = all;
+    limit::Decision decision;
+    request::Group group{.charge_count = 1};
+    store.apply({{&group, 1}, {&one, 1}, {&decision, 1}}, {now});
+    return quota - decision.remaining;
+  }
+
+  const limit::Limit limit{limit::Algorithm::fixed_bucket, quota, {}, quota};
+  request::Spaces spaces;
+  EmbeddedStore store{16 << 20, base::Hash(1), spaces};
+  HoldTerms terms;
+  Holds holds;
+  request::SpaceRef space;
+  request::LimitsRef limits;
+  int64_t now = noon;
+};
+
+const std::string one = "0123456789abcdef", two = "fedcba9876543210";
+
+TEST(Holds, AReservationIsTakenAtOnceAndCommitted) {
+  World world;
+  const HoldCall held = world.reserve(one, {30, 20}, base::seconds(5));
+  EXPECT_EQ(held.outcome, HoldOutcome::done);
+  EXPECT_EQ(held.made_id, one);
+  EXPECT_EQ(held.ends_in, base::seconds(5));
+  EXPECT_EQ(held.reserved, (std::vector<int64_t>{30, 20}));
+  EXPECT_EQ(world.used("both"), 50);
+  const HoldCall done = world.ask(HoldAsk::commit, one, {10, 25});
+  EXPECT_EQ(done.outcome, HoldOutcome::done);
+  EXPECT_EQ(done.returned, 20);
+  EXPECT_EQ(done.charged, 5);
+  EXPECT_FALSE(done.late || done.repeated);
+  EXPECT_EQ(world.used("a"), 10);
+  EXPECT_EQ(world.used("b"), 25);
+  EXPECT_EQ(world.used("both"), 35);
+  EXPECT_TRUE(done.has_decision);
+  EXPECT_EQ(done.decision.remaining, 65);
+  EXPECT_EQ(done.rule, "both");
+}
+
+TEST(Holds, AllOrNothing) {
+  World world;
+  EXPECT_EQ(world.used("b", Verb::take, 90), 90);
+  EXPECT_EQ(world.reserve(one, {30, 11}).outcome, HoldOutcome::refused);
+  EXPECT_EQ(world.used("a"), 0);
+  EXPECT_EQ(world.used("both"), 0);
+  EXPECT_EQ(world.holds.figures().holds, 0u);
+  EXPECT_EQ(world.reserve(one, {30, 10}).outcome, HoldOutcome::done);
+  const HoldCall more = world.ask(HoldAsk::extend, one, {5, 1});
+  EXPECT_EQ(more.outcome, HoldOutcome::refused);
+  EXPECT_EQ(more.reserved, (std::vector<int64_t>{30, 10}));
+  EXPECT_EQ(more.rule, "b");
+  EXPECT_EQ(world.used("a"), 30);
+  EXPECT_EQ(world.ask(HoldAsk::extend, one, {5, 0}).outcome, HoldOutcome::done);
+  EXPECT_EQ(world.used("a"), 35);
+}
+
+TEST(Holds, AnEndGivesBackAtItsMicrosecond) {
+  World world;
+  world.reserve(one, {30, 0}, base::seconds(5));
+  EXPECT_EQ(world.holds.next_due().us, noon + 5 * second);
+  world.now += 5 * second - 1;
+  EXPECT_EQ(world.used("a"), 30);
+  world.now += 1;
+  EXPECT_EQ(world.used("a"), 0);
+  EXPECT_EQ(world.ask(HoldAsk::extend, one, {1, 0}).outcome, HoldOutcome::ended);
+  EXPECT_EQ(world.ask(HoldAsk::renew, one).outcome, HoldOutcome::ended);
+  const HoldCall late = world.ask(HoldAsk::commit, one, {40, 2});
+  EXPECT_EQ(late.outcome, HoldOutcome::done);
+  EXPECT_TRUE(late.late);
+  EXPECT_EQ(late.charged, 42);
+  EXPECT_EQ(world.used("both"), 42);
+}
+
+TEST(Holds, TheRulesSayWhatAnEndAndALateCommitDo) {
+  World keeps({}, {.keeps = true});
+  keeps.reserve(one, {30, 10}, base::seconds(5));
+  keeps.now += 6 * second;
+  EXPECT_EQ(keeps.used("both"), 40);
+  const HoldCall late = keeps.ask(HoldAsk::commit, one, {10, 15});
+  EXPECT_EQ(late.outcome, HoldOutcome::done);
+  EXPECT_TRUE(late.late);
+  EXPECT_EQ(keeps.used("both"), 25);
+  World ignores({}, {.ignores_late = true});
+  ignores.reserve(one, {30, 10}, base::seconds(5));
+  ignores.now += 6 * second;
+  EXPECT_EQ(ignores.ask(HoldAsk::commit, one, {10, 15}).outcome, HoldOutcome::ended);
+  EXPECT_EQ(ignores.used("both"), 0);
+}
+
+TEST(Holds, ATimeThatIsTooLongIsCut) {
+  World world({}, {.ttl_max = base::seconds(10)});
+  EXPECT_EQ(world.reserve(one, {1, 0}, base::seconds(60)).ends_in, base::seconds(10));
+  EXPECT_EQ(world.ask(HoldAsk::renew, one, {}, base::seconds(3)).ends_in, base::seconds(3));
+  EXPECT_EQ(world.ask(HoldAsk::renew, one).ends_in, base::seconds(3));
+}
+
+TEST(Holds, AreBounded) {
+  World world({.most = 2, .user_part = 2});
+  EXPECT_EQ(world.reserve(one, {1, 0}, {}, 0, "ann").outcome, HoldOutcome::done);
+  EXPECT_EQ(world.reserve(two, {1, 0}, {}, 0, "ann").outcome, HoldOutcome::full);
+  EXPECT_EQ(world.reserve(two, {1, 0}, {}, 0, "bob").outcome, HoldOutcome::done);
+  EXPECT_EQ(world.reserve(two, {1, 0}, {}, 0, "eve").outcome, HoldOutcome::full);
+  EXPECT_EQ(world.used("a"), 2);
+  // A settled one is remembered; then there is room.
+  world.ask(HoldAsk::release, one, {}, {}, "ann");
+  EXPECT_EQ(world.reserve(two, {1, 0}, {}, 0, "eve").outcome, HoldOutcome::full);
+  world.now += 601 * second;
+  world.used("a");
+  EXPECT_EQ(world.reserve(two, {1, 0}, {}, 0, "eve").outcome, HoldOutcome::done);
+}
+
+TEST(Holds, AnotherUsersIdIsUnknown) {
+  World world;
+  world.reserve(one, {1, 0}, {}, 0, "ann");
+  EXPECT_EQ(world.ask(HoldAsk::release, one, {}, {}, "bob").outcome, HoldOutcome::unknown);
+  EXPECT_EQ(world.ask(HoldAsk::release, one).outcome, HoldOutcome::unknown);
+  EXPECT_EQ(world.ask(HoldAsk::release, one, {}, {}, "ann").outcome, HoldOutcome::done);
+}
+
+TEST(Holds, ManyExtensionsKeepTheirBound) {
+  World world;
+  ASSERT_EQ(world.reserve(one, {0, 0}).outcome, HoldOutcome::done);
+  for (int i = 0; i < 400; ++i) world.ask(HoldAsk::extend, one, {i % 8 == 0 ? 1 : 0, 0});
+  EXPECT_EQ(world.used("a"), 50);
+  const HoldCall back = world.ask(HoldAsk::release, one);
+  EXPECT_EQ(back.outcome, HoldOutcome::done);
+  // The units of the last 256 parts go back; the older ones count as used.
+  EXPECT_EQ(back.returned, 32);
+  EXPECT_EQ(world.used("a"), 18);
+}
+
+// What the model knows of an id.
+struct Known {
+  enum State { held, committed, released, kept } state = held;
+  std::array<int64_t, 2> reserved{}, used{};
+  int64_t end = 0, ttl = 0;
+};
+
+// Random histories: each answer and each counter is as the model has it.
+TEST(Holds, EqualTheModelInAnyHistory) {
+  tests::Dice dice(20261130);
+  std::map<HoldOutcome, size_t> seen;
+  for (int round = 0; round < 400; ++round) {
+    const bool keeps = dice(2) == 0, ignores = dice(2) == 0;
+    constexpr int64_t remember = 20 * second;
+    World world({.remember = {remember}}, {.keeps = keeps, .ignores_late = ignores});
+    std::map<std::string, Known> model;
+    std::array<int64_t, 2> taken{};
+    const auto used_of = [&](size_t subject) {
+      int64_t sum = taken[subject];
+      for (const auto& [id, its] : model)
+        sum += its.state == Known::held || its.state == Known::kept ? its.reserved[subject]
+               : its.state == Known::committed                      ? its.used[subject]
+                                                                    : 0;
+      return sum;
+    };
+    const auto pass = [&] {
+      for (auto at = model.begin(); at != model.end();) {
+        Known& its = at->second;
+        if (its.state == Known::held && its.end <= world.now) {
+          its.state = keeps ? Known::kept : Known::released;
+          its.end = world.now + remember;
+        }
+        if (its.state != Known::held && its.end <= world.now) {
+          for (size_t s = 0; s < 2; ++s)
+            taken[s] += its.state == Known::kept        ? its.reserved[s]
+                        : its.state == Known::committed ? its.used[s]
+                                                        : 0;
+          at = model.erase(at);
+        } else {
+          ++at;
+        }
+      }
+      world.holds.end_due({world.now});
+    };
+    for (int step = 0; step < 60; ++step) {
+      world.now += dice(3) == 0 ? dice(int64_t{8}) * second : 0;
+      pass();
+      const std::string id = dice(2) == 0 ? one : two;
+      const std::array<int64_t, 2> units{dice(int64_t{30}), dice(int64_t{30})};
+      const auto its = model.find(id);
+      Known* const known = its == model.end() ? nullptr : &its->second;
+      const auto fits = [&] {
+        return used_of(0) + units[0] <= quota && used_of(1) + units[1] <= quota &&
+               used_of(0) + used_of(1) + units[0] + units[1] <= quota;
+      };
+      const auto what = static_cast<HoldAsk>(dice(5));
+      HoldOutcome expected = HoldOutcome::done;
+      HoldCall call;
+      const auto gone = [&] {
+        return known->state == Known::committed ? HoldOutcome::settled : HoldOutcome::ended;
+      };
+      if (what == HoldAsk::reserve) {
+        const uint64_t content = dice(uint64_t{2});
+        const base::Duration ttl{(1 + dice(int64_t{10})) * second};
+        call = world.reserve(id, units, ttl, content);
+        if (known == nullptr) {
+          expected = fits() ? HoldOutcome::done : HoldOutcome::refused;
+          if (expected == HoldOutcome::done) {
+            model[id] = {.reserved = units, .end = world.now + ttl.us, .ttl = ttl.us};
+            model[id].used[0] = static_cast<int64_t>(content);  // while it is held
+          }
+        } else if (known->state != Known::held) {
+          expected = gone();
+        } else if (known->used[0] != static_cast<int64_t>(content)) {
+          expected = HoldOutcome::in_use;
+        } else {
+          EXPECT_EQ(call.ends_in.us, known->end - world.now);
+          EXPECT_TRUE(call.repeated);
+        }
+      } else if (what == HoldAsk::extend || what == HoldAsk::renew) {
+        const bool extends = what == HoldAsk::extend;
+        call =
+            world.ask(what, id, extends ? std::vector{units[0], units[1]} : std::vector<int64_t>());
+        if (known == nullptr) {
+          expected = HoldOutcome::unknown;
+        } else if (known->state != Known::held) {
+          expected = gone();
+        } else if (extends && !fits()) {
+          expected = HoldOutcome::refused;
+        } else {
+          for (size_t s = 0; s < 2 && extends; ++s) known->reserved[s] += units[s];
+          known->end = world.now + known->ttl;
+          EXPECT_EQ(call.ends_in.us, known->ttl);
+        }
+      } else if (what == HoldAsk::commit) {
+        call = world.ask(what, id, {units[0], units[1]});
+        if (known == nullptr) {
+          expected = HoldOutcome::unknown;
+        } else if (known->state == Known::committed) {
+          expected = known->used == units ? HoldOutcome::done : HoldOutcome::settled;
+          EXPECT_EQ(call.repeated, known->used == units);
+        } else if (known->state == Known::released && ignores) {
+          expected = HoldOutcome::ended;
+        } else {
+          EXPECT_EQ(call.late, known->state != Known::held);
+          known->state = Known::committed;
+          known->used = units;
+          known->end = world.now + remember;
+        }
+      } else {
+        call = world.ask(what, id);
+        if (known == nullptr) {
+          expected = HoldOutcome::unknown;
+        } else if (known->state == Known::committed) {
+          expected = HoldOutcome::settled;
+        } else if (known->state != Known::released) {
+          EXPECT_EQ(call.returned, known->reserved[0] + known->reserved[1]);
+          known->state = Known::released;
+          known->end = world.now + remember;
+        } else {
+          EXPECT_EQ(call.returned, 0);
+        }
+      }
+      ++seen[expected];
+      ASSERT_EQ(call.outcome, expected)
+          << "round " << round << " step " << step << " ask " << static_cast<int>(what);
+      ASSERT_EQ(world.used("a"), used_of(0)) << "round " << round << " step " << step;
+      ASSERT_EQ(world.used("b"), used_of(1)) << "round " << round << " step " << step;
+      ASSERT_EQ(world.used("both"), used_of(0) + used_of(1))
+          << "round " << round << " step " << step;
+    }
+  }
+  for (const HoldOutcome outcome : {HoldOutcome::done, HoldOutcome::refused, HoldOutcome::unknown,
+                                    HoldOutcome::in_use, HoldOutcome::settled, HoldOutcome::ended})
+    EXPECT_GT(seen[outcome], 100u) << static_cast<int>(outcome);
+}
+
+}  // namespace
+}  // namespace sluice::store::holds_test
