@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
-#include <optional>
+#include <queue>
 #include <utility>
 
 #include "base/check.h"
@@ -63,22 +63,53 @@ std::string_view id_in(std::string_view name) {
 
 }  // namespace
 
-// What the counters of many holds have in common.
+// What the counters of many holds have in common. It lives as long as a reference to it, and until
+// `sources_` is swept.
 struct Holds::Source {
   request::SpaceRef space;
   std::string rule;
   std::vector<limit::Limit> limits;
+  mutable std::atomic<size_t> refs{0};  // grows from 0 with sources_mutex_ held
+};
+
+class Holds::SourceRef {
+ public:
+  SourceRef() = default;
+  explicit SourceRef(const Source* its) : its_(its) {
+    if (its_ != nullptr) its_->refs.fetch_add(1);
+  }
+  SourceRef(const SourceRef& other) : SourceRef(other.its_) {}
+  SourceRef(SourceRef&& other) noexcept : its_(std::exchange(other.its_, nullptr)) {}
+  SourceRef& operator=(SourceRef other) noexcept {
+    std::swap(its_, other.its_);
+    return *this;
+  }
+  ~SourceRef() {
+    if (its_ != nullptr) its_->refs.fetch_sub(1);
+  }
+  // Takes over a reference that was counted before, or gives its own away.
+  static SourceRef adopt(const Source* its) {
+    SourceRef ref;
+    ref.its_ = its;
+    return ref;
+  }
+  const Source* give() { return std::exchange(its_, nullptr); }
+  const Source* operator->() const { return its_; }
+  bool operator==(const SourceRef& other) const { return its_ == other.its_; }
+
+ private:
+  const Source* its_ = nullptr;
 };
 
 struct Holds::Counter {
   struct Part {
-    std::shared_ptr<const Source> then;
+    SourceRef then;
     base::Time taken{};
     int64_t units = 0;
     limit::Given given{};
     std::vector<limit::State> marks;
   };
-  std::shared_ptr<const Source> source;
+  SourceRef source;
   std::string key;
   uint64_t subjects = 0;
   std::vector<Part> parts;  // the earliest first
@@ -98,6 +129,7 @@ struct Holds::Counter {
 };
 
 struct Holds::Record {
+  std::string name;
   State state = State::held;
   HoldTerms terms;
   uint64_t content = 0;
@@ -108,19 +140,269 @@ struct Holds::Record {
   std::vector<int64_t> reserved, used;  // of each subject
   int64_t returned = 0, charged = 0;    // of the commit
   bool late = false;
-  const std::string* name = nullptr;  // its key in the shard
 };
 
+// A record as it is kept: there may be a million of them, so in few bytes. Numbers have 7 bits a
+// byte, the lowest first; those that may be below 0 are folded (zigzag).
+struct Holds::Packed {
+  class Writer {
+   public:
+    void number(uint64_t n) {
+      for (; n > 127; n >>= 7) out += static_cast<char>(n | 128);
+      out += static_cast<char>(n);
+    }
+    void folded(int64_t n) {
+      number(static_cast<uint64_t>(n) << 1 ^ static_cast<uint64_t>(n >> 63));
+    }
+    void text(std::string_view t) {
+      number(t.size());
+      out += t;
+    }
+    void source(const SourceRef& its) {
+      const Source* const at = SourceRef(its).give();
+      out.append(reinterpret_cast<const char*>(&at), sizeof at);
+    }
+    std::string out;
+  };
+  class Reader {
+   public:
+    explicit Reader(const char* at) : at_(at) {}
+    uint64_t number() {
+      uint64_t n = 0;
+      for (int shift = 0;; shift += 7) {
+        const auto byte = static_cast<unsigned char>(*at_++);
+        n |= static_cast<uint64_t>(byte & 127) << shift;
+        if (byte < 128) return n;
+      }
+    }
+    int64_t folded() {
+      const uint64_t n = number();
+      return static_cast<int64_t>(n >> 1 ^ (~(n & 1) + 1));
+    }
+    std::string_view text() {
+      const size_t size = number();
+      return {std::exchange(at_, at_ + size), size};
+    }
+    SourceRef source() {
+      const Source* its;
+      std::copy_n(at_, sizeof its, reinterpret_cast<char*>(&its));
+      at_ += sizeof its;
+      return SourceRef::adopt(its);
+    }
+
+   private:
+    const char* at_;
+  };
+
+  static std::string_view name_of(const char* bytes) { return Reader(bytes).text(); }
+  static std::string pack(const Record& record);
+  // Takes over the references in `bytes`.
+  static Record unpack(const char* bytes);
+};
+
+std::string Holds::Packed::pack(const Record& record) {
+  Writer to;
+  to.text(record.name);
+  to.number(static_cast<uint64_t>(record.state) << 3 | uint64_t{record.terms.keeps} << 2 |
+            uint64_t{record.terms.ignores_late} << 1 | uint64_t{record.late});
+  to.folded(record.terms.ttl_max.us);
+  to.number(record.content);
+  to.text(record.holder);
+  to.folded(record.began.us);
+  to.folded(record.end.us);
+  to.folded(record.ttl.us);
+  to.number(record.reserved.size());
+  for (const int64_t n : record.reserved) to.folded(n);
+  to.number(record.used.size());
+  for (const int64_t n : record.used) to.folded(n);
+  to.folded(record.returned);
+  to.folded(record.charged);
+  to.number(record.counters.size());
+  for (const Counter& counter : record.counters) {
+    to.source(counter.source);
+    to.text(counter.key);
+    to.number(counter.subjects);
+    to.folded(counter.final_units);
+    to.number(counter.parts.size());
+    for (const Counter::Part& part : counter.parts) {
+      // Mostly the limits have not changed since.
+      const bool is_same = part.then == counter.source;
+      to.number(is_same ? 1 : 0);
+      if (!is_same) to.source(part.then);
+      to.folded(part.taken.us);
+      to.folded(part.units);
+      to.number(part.given.units);
+      to.number(part.given.puts);
+      to.number(part.given.resets);
+      to.number(part.marks.size());
+      for (const limit::State& mark : part.marks) {
+        to.folded(mark.fresh_at_us);
+        to.folded(mark.units);
+      }
+    }
+  }
+  return std::move(to.out);
+}
+
+Holds::Record Holds::Packed::unpack(const char* bytes) {
+  Reader from(bytes);
+  Record record;
+  record.name = from.text();
+  const uint64_t flags = from.number();
+  record.state = static_cast<State>(flags >> 3);
+  record.terms.keeps = (flags & 4) != 0;
+  record.terms.ignores_late = (flags & 2) != 0;
+  record.late = (flags & 1) != 0;
+  record.terms.ttl_max = {from.folded()};
+  record.content = from.number();
+  record.holder = from.text();
+  record.began = {from.folded()};
+  record.end = {from.folded()};
+  record.ttl = {from.folded()};
+  record.reserved.resize(from.number());
+  for (int64_t& n : record.reserved) n = from.folded();
+  record.used.resize(from.number());
+  for (int64_t& n : record.used) n = from.folded();
+  record.returned = from.folded();
+  record.charged = from.folded();
+  record.counters.resize(from.number());
+  for (Counter& counter : record.counters) {
+    counter.source = from.source();
+    counter.key = from.text();
+    counter.subjects = from.number();
+    counter.final_units = from.folded();
+    counter.parts.resize(from.number());
+    for (Counter::Part& part : counter.parts) {
+      part.then = from.number() == 1 ? counter.source : from.source();
+      part.taken = {from.folded()};
+      part.units = from.folded();
+      part.given.units = from.number();
+      part.given.puts = static_cast<uint32_t>(from.number());
+      part.given.resets = static_cast<uint32_t>(from.number());
+      part.marks.resize(from.number());
+      for (limit::State& mark : part.marks) {
+        mark.fresh_at_us = from.folded();
+        mark.units = from.folded();
+      }
+    }
+  }
+  return record;
+}
+
+// Records by name, in an open table of their places. With the mutex.
 struct Holds::Shard {
+  struct Place {
+    std::unique_ptr<char[]> bytes;  // null: it is free
+    int64_t due_us = never_us;      // when it is looked at: at its end or earlier
+    uint32_t generation = 0;        // how many were here before
+  };
   struct Due {
     int64_t at_us;
-    std::string name;
+    uint32_t place, generation;
     bool operator<(const Due& other) const { return at_us > other.at_us; }
   };
+  static constexpr uint32_t none = UINT32_MAX;
+
+  uint32_t find(std::string_view name) const {
+    if (table.empty()) return none;
+    for (size_t at = start_of(name);; at = next(at)) {
+      if (table[at] == none) return none;
+      if (Packed::name_of(places[table[at]].bytes.get()) == name) return table[at];
+    }
+  }
+  Record load(uint32_t place) const {
+    // A copy: the references in the bytes stay counted.
+    const Record its = Packed::unpack(places[place].bytes.get());
+    Record copy = its;
+    keep(its);
+    return copy;
+  }
+  // `record` has the name of the place's.
+  void save(uint32_t place, const Record& record) {
+    const std::unique_ptr<char[]> was =
+        std::exchange(places[place].bytes, bytes_of(Packed::pack(record)));
+    if (was != nullptr) Packed::unpack(was.get());  // its references go
+  }
+  uint32_t insert(const Record& record) {
+    if ((count + 1) * 4 > table.size() * 3) grow();
+    uint32_t place;
+    if (free.empty()) {
+      place = static_cast<uint32_t>(places.size());
+      places.emplace_back();
+    } else {
+      place = free.back();
+      free.pop_back();
+    }
+    save(place, record);
+    put(place);
+    ++count;
+    return place;
+  }
+  void erase(uint32_t place) {
+    const std::string name(Packed::name_of(places[place].bytes.get()));
+    size_t at = start_of(name);
+    while (table[at] != place) at = next(at);
+    // Those behind it move up, so that no search ends early.
+    for (size_t hole = at;;) {
+      at = next(at);
+      if (table[at] == none) {
+        table[hole] = none;
+        break;
+      }
+      const size_t start = start_of(Packed::name_of(places[table[at]].bytes.get()));
+      const bool stays = hole <= at ? hole < start && start <= at : hole < start || start <= at;
+      if (stays) continue;
+      table[hole] = table[at];
+      hole = at;
+    }
+    Packed::unpack(places[place].bytes.get());
+    places[place].bytes.reset();
+    places[place].due_us = never_us;
+    ++places[place].generation;
+    free.push_back(place);
+    --count;
+  }
+  // False: another one has taken its place.
+  bool is_valid(const Due& one) const {
+    const Place& place = places[one.place];
+    return place.generation == one.generation && place.due_us == one.at_us;
+  }
+
   mutable std::mutex mutex;
-  std::unordered_map<std::string, Record> records;
-  // Of each record its end or an earlier one.
+  base::Hash hash;
+  std::vector<Place> places;
+  std::vector<uint32_t> free;
+  std::vector<uint32_t> table;  // of places; its size is a power of 2
+  size_t count = 0;
   std::priority_queue<Due> due;
+  std::atomic<int64_t> next_us{never_us};  // of `due`
+
+ private:
+  size_t start_of(std::string_view name) const { return hash(0, name) & (table.size() - 1); }
+  size_t next(size_t at) const { return (at + 1) & (table.size() - 1); }
+  void put(uint32_t place) {
+    size_t at = start_of(Packed::name_of(places[place].bytes.get()));
+    while (table[at] != none) at = next(at);
+    table[at] = place;
+  }
+  void grow() {
+    table.assign(std::max<size_t>(16, table.size() * 2), none);
+    for (uint32_t place = 0; place < places.size(); ++place)
+      if (places[place].bytes != nullptr) put(place);
+  }
+  static std::unique_ptr<char[]> bytes_of(const std::string& packed) {
+    auto bytes = std::make_unique_for_overwrite<char[]>(packed.size());
+    std::copy(packed.begin(), packed.end(), bytes.get());
+    return bytes;
+  }
+  // Counts the references of a record that was unpacked from bytes that stay.
+  static void keep(const Record& record) {
+    for (const Counter& counter : record.counters) {
+      SourceRef(counter.source).give();
+      for (const Counter::Part& part : counter.parts)
+        if (!(part.then == counter.source)) SourceRef(part.then).give();
+    }
+  }
 };
 
 // Charges of one hold, as one group.
@@ -188,11 +470,11 @@ Holds::Holds(Store& store, request::Spaces& spaces, const Options& options)
 Holds::~Holds() = default;
 
 Holds::Shard& Holds::shard_of(std::string_view name) const {
-  return (*shards_)[std::hash<std::string_view>()(name) % shard_count];
+  return (*shards_)[hash_(0, name) >> 32 & (shard_count - 1)];
 }
 
 // The same object for all counters of one rule. Throws std::bad_alloc.
-std::shared_ptr<const Holds::Source> Holds::source_of(const Charge& charge, std::string_view rule) {
+Holds::SourceRef Holds::source_of(const Charge& charge, std::string_view rule) {
   std::string key = std::to_string(charge.space->id) + "." + std::to_string(charge.space->serial);
   for (const limit::Limit& limit : charge.limits)
     key += " " + std::to_string(static_cast<int>(limit.algorithm)) + " " +
@@ -200,18 +482,20 @@ std::shared_ptr<const Holds::Source> Holds::source_of(const Charge& charge, std:
            std::to_string(limit.burst) + " " + std::to_string(limit::calendar_number(limit));
   key.append(" ").append(rule);
   const std::lock_guard lock(sources_mutex_);
-  std::weak_ptr<const Source>& known = sources_[key];
-  if (auto source = known.lock()) return source;
-  auto source = std::make_shared<Source>();
-  source->space = spaces_.hold(charge.space->prefix, charge.space->suffix, *charge.space);
-  source->rule = rule;
-  source->limits.assign(charge.limits.begin(), charge.limits.end());
-  known = source;
+  std::unique_ptr<const Source>& known = sources_[key];
+  if (known == nullptr) {
+    auto source = std::make_unique<Source>();
+    source->space = spaces_.hold(charge.space->prefix, charge.space->suffix, *charge.space);
+    source->rule = rule;
+    source->limits.assign(charge.limits.begin(), charge.limits.end());
+    known = std::move(source);
+  }
+  SourceRef its(known.get());
   if (sources_.size() > sources_swept_at_) {
-    std::erase_if(sources_, [](const auto& one) { return one.second.expired(); });
+    std::erase_if(sources_, [](const auto& one) { return one.second->refs.load() == 0; });
     sources_swept_at_ = std::max<size_t>(64, sources_.size() * 2);
   }
-  return source;
+  return its;
 }
 
 bool Holds::take_room(std::string_view user) {
@@ -243,31 +527,39 @@ void Holds::note_due(int64_t at_us) {
   while (at_us < next && !next_due_us_.compare_exchange_weak(next, at_us)) continue;
 }
 
-void Holds::push_due(Shard& shard, const std::string& name, int64_t at_us) {
-  shard.due.push({at_us, name});
+// The record is looked at then; or before, if that is noted already.
+void Holds::push_due(Shard& shard, uint32_t place, int64_t at_us) {
+  if (at_us >= shard.places[place].due_us) return;
+  shard.places[place].due_us = at_us;
+  shard.due.push({at_us, place, shard.places[place].generation});
+  shard.next_us.store(shard.due.top().at_us);
   note_due(at_us);
 }
 
-void Holds::set_state(Shard& shard, Record& record, State state, base::Time now) {
+void Holds::set_state(Record& record, State state, base::Time now) {
   if (record.state == State::held && state != State::held) held_.fetch_sub(1);
   record.state = state;
-  if (state == State::held) return;
   record.end = {later_us(now, options_.remember)};
-  push_due(shard, *record.name, record.end.us);
+}
+
+// Keeps what has become of the record.
+void Holds::save(Shard& shard, uint32_t place, const Record& record) {
+  shard.save(place, record);
+  push_due(shard, place, record.end.us);
 }
 
 // ---- Answers ----
 
 void Holds::answer_held(HoldCall& call, const Record& record, base::Time now) const {
   call.outcome = HoldOutcome::done;
-  call.made_id = id_in(*record.name);
+  call.made_id = id_in(record.name);
   call.ends_in = {std::max<int64_t>(record.end.us - now.us, 0)};
   call.reserved = record.reserved;
 }
 
 void Holds::answer_again(HoldCall& call, const Record& record) const {
   call.outcome = HoldOutcome::done;
-  call.made_id = id_in(*record.name);
+  call.made_id = id_in(record.name);
   call.reserved = record.reserved;
   call.used = record.used;
   call.returned = record.returned;
@@ -290,9 +582,10 @@ void Holds::reserve(HoldCall& call, const HoldTerms& terms, const request::Batch
   const std::string name = name_of(call.user, call.made_id);
   Shard& shard = shard_of(name);
   const std::lock_guard lock(shard.mutex);
-  if (const auto known = shard.records.find(name); known != shard.records.end()) {
-    Record& record = known->second;
-    if (record.state == State::held && record.end <= now) end(shard, record, now);
+  if (const uint32_t place = shard.find(name);
+      place != Shard::none && !forget_old(shard, place, now)) {
+    Record record = shard.load(place);
+    if (record.end <= now && end(record, now)) save(shard, place, record);
     if (record.state != State::held) {
       call.outcome = gone(record);
       call.used = record.used;
@@ -308,8 +601,10 @@ void Holds::reserve(HoldCall& call, const HoldTerms& terms, const request::Batch
       charge.cost = 0;
     }
     for (size_t done = 0; done < batch.groups.size();) {
-      done +=
-          store_.apply({batch.groups.subspan(done), batch.charges, batch.decisions}, now).settled;
+      const Applied applied =
+          store_.apply({batch.groups.subspan(done), batch.charges, batch.decisions}, now);
+      if (applied.later) break;
+      done += applied.settled;
     }
     answer_held(call, record, now);
     call.repeated = true;
@@ -339,6 +634,7 @@ void Holds::reserve(HoldCall& call, const HoldTerms& terms, const request::Batch
   const bool allowed = decided && (enforced == nullptr || enforced->allowed);
   Record record;
   if (allowed) {
+    record.name = name;
     record.terms = terms;
     record.content = call.content;
     record.holder = call.holder;
@@ -390,12 +686,10 @@ void Holds::reserve(HoldCall& call, const HoldTerms& terms, const request::Batch
     if (call.outcome == HoldOutcome::refused) count(Event::refused);
     return;
   }
-  const auto [its, is_new] = shard.records.emplace(name, std::move(record));
-  its->second.name = &its->first;
-  push_due(shard, name, its->second.end.us);
+  push_due(shard, shard.insert(record), record.end.us);
   held_.fetch_add(1);
   count(Event::held);
-  answer_held(call, its->second, now);
+  answer_held(call, record, now);
 }
 
 // ---- Settling ----
@@ -441,56 +735,46 @@ void Holds::settle(HoldCall& call, base::Time now) {
   const std::string name = name_of(call.user, call.id);
   Shard& shard = shard_of(name);
   const std::lock_guard lock(shard.mutex);
-  const auto its = shard.records.find(name);
-  if (its == shard.records.end() || (its->second.state != State::held && its->second.end <= now)) {
+  const uint32_t place = shard.find(name);
+  if (place == Shard::none || forget_old(shard, place, now)) {
     call.outcome = HoldOutcome::unknown;
     return count(Event::unknown);
   }
-  Record& record = its->second;
+  Record record = shard.load(place);
   call.made_id = call.id;
-  if (record.state == State::held && record.end <= now && !end(shard, record, now)) {
-    call.outcome = HoldOutcome::failed;
-    call.error = request::Error::store;
-    return;
+  if (record.state == State::held && record.end <= now) {
+    if (!end(record, now)) {
+      call.outcome = HoldOutcome::failed;
+      call.error = request::Error::store;
+      return;
+    }
+    save(shard, place, record);
   }
   const bool counts = call.ask == HoldAsk::extend || call.ask == HoldAsk::commit;
   if (counts && call.units.size() != record.reserved.size()) {
     call.outcome = HoldOutcome::wrong_number;
     return;
   }
-  switch (call.ask) {
-    case HoldAsk::extend:
-      return extend(call, shard, record, now);
-    case HoldAsk::commit:
-      return commit(call, shard, record, now);
-    case HoldAsk::release:
-      return release(call, shard, record, now);
-    case HoldAsk::renew:
-      if (record.state != State::held) {
-        call.outcome = gone(record);
-        call.used = record.used;
-        return;
-      }
-      return renew(call, shard, record, now);
-    case HoldAsk::reserve:
-      break;
-  }
-  SLUICE_CHECK(false);
-}
-
-void Holds::renew(HoldCall& call, Shard& shard, Record& record, base::Time now) {
-  if (call.ttl.us > 0) record.ttl = {std::min(call.ttl.us, record.terms.ttl_max.us)};
-  record.end = {later_us(now, record.ttl)};
-  push_due(shard, *record.name, record.end.us);
-  answer_held(call, record, now);
-}
-
-void Holds::extend(HoldCall& call, Shard& shard, Record& record, base::Time now) {
-  if (record.state != State::held) {
+  if (call.ask == HoldAsk::release) {
+    if (!release(call, record, now)) return;
+  } else if (call.ask == HoldAsk::commit) {
+    if (!commit(call, record, now)) return;
+  } else if (record.state != State::held) {
     call.outcome = gone(record);
     call.used = record.used;
     return;
+  } else {
+    if (call.ask == HoldAsk::extend && !extend(call, record, now)) return;
+    if (call.ttl.us > 0) record.ttl = {std::min(call.ttl.us, record.terms.ttl_max.us)};
+    record.end = {later_us(now, record.ttl)};
+    answer_held(call, record, now);
   }
+  save(shard, place, record);
+}
+
+// These three change the record. False: nothing has changed, and the call says why.
+
+bool Holds::extend(HoldCall& call, Record& record, base::Time now) {
   Settling settling(record.counters.size());
   for (const Counter& counter : record.counters)
     settling.add(spaces_, counter, Verb::reserve, counter.share_of(call.units), 0, false);
@@ -499,7 +783,7 @@ void Holds::extend(HoldCall& call, Shard& shard, Record& record, base::Time now)
       call.reserved = record.reserved;
       count(Event::refused);
     }
-    return;
+    return false;
   }
   for (size_t i = 0; i < record.counters.size(); ++i) {
     Counter& counter = record.counters[i];
@@ -514,7 +798,7 @@ void Holds::extend(HoldCall& call, Shard& shard, Record& record, base::Time now)
   }
   for (size_t i = 0; i < record.reserved.size(); ++i) record.reserved[i] += call.units[i];
   bound_parts(record, now);
-  renew(call, shard, record, now);
+  return true;
 }
 
 // The oldest parts of a hold that has too many count as used.
@@ -574,28 +858,29 @@ bool Holds::settle_all(HoldCall& call, Record& record, std::span<const int64_t> 
   return true;
 }
 
-void Holds::commit(HoldCall& call, Shard& shard, Record& record, base::Time now) {
+bool Holds::commit(HoldCall& call, Record& record, base::Time now) {
   if (record.state == State::committed) {
     if (call.units != record.used) {
       call.outcome = HoldOutcome::settled;
       call.used = record.used;
-      return;
+    } else {
+      answer_again(call, record);
+      count(Event::repeated);
     }
-    count(Event::repeated);
-    return answer_again(call, record);
+    return false;
   }
   const bool late = record.state != State::held;
   if (record.state == State::released && record.terms.ignores_late) {
     call.outcome = HoldOutcome::ended;
-    return;
+    return false;
   }
-  if (!settle_all(call, record, call.units, now)) return;
+  if (!settle_all(call, record, call.units, now)) return false;
   record.counters.clear();
   record.used = call.units;
   record.returned = call.returned;
   record.charged = call.charged;
   record.late = late;
-  set_state(shard, record, State::committed, now);
+  set_state(record, State::committed, now);
   count(late ? Event::late : Event::committed);
   const auto sum = [](std::span<const int64_t> units) {
     return static_cast<uint64_t>(std::accumulate(units.begin(), units.end(), int64_t{0}));
@@ -604,69 +889,75 @@ void Holds::commit(HoldCall& call, Shard& shard, Record& record, base::Time now)
   used_units_.fetch_add(sum(record.used), std::memory_order_relaxed);
   answer_again(call, record);
   call.repeated = false;
+  return true;
 }
 
-void Holds::release(HoldCall& call, Shard& shard, Record& record, base::Time now) {
+bool Holds::release(HoldCall& call, Record& record, base::Time now) {
   call.returned = 0;
   if (record.state == State::committed) {
     call.outcome = HoldOutcome::settled;
     call.used = record.used;
-    return;
-  }
-  if (record.state != State::released) {
-    const std::vector<int64_t> nothing(record.reserved.size(), 0);
-    if (!settle_all(call, record, nothing, now)) return;
-    set_state(shard, record, State::released, now);
-    count(Event::released);
+    return false;
   }
   call.outcome = HoldOutcome::done;
   call.reserved = record.reserved;
+  if (record.state == State::released) return false;
+  const std::vector<int64_t> nothing(record.reserved.size(), 0);
+  if (!settle_all(call, record, nothing, now)) return false;
+  set_state(record, State::released, now);
+  count(Event::released);
+  return true;
 }
 
 // ---- Ends ----
 
-// The hold's end has come. False: the store cannot settle it now.
-bool Holds::end(Shard& shard, Record& record, base::Time now) {
+// The hold's end has come. False: the store cannot settle it now, or it has ended before.
+bool Holds::end(Record& record, base::Time now) {
+  if (record.state != State::held) return false;
   if (!record.terms.keeps) {
     HoldCall unused;
     const std::vector<int64_t> nothing(record.reserved.size(), 0);
     if (!settle_all(unused, record, nothing, now)) return false;
   }
   count(record.terms.keeps ? Event::kept : Event::expired);
-  set_state(shard, record, record.terms.keeps ? State::kept : State::released, now);
+  set_state(record, record.terms.keeps ? State::kept : State::released, now);
   return true;
 }
 
-// A record that was remembered long enough. What it kept stays used.
-bool Holds::forget(Record& record, base::Time now) {
-  if (record.state != State::kept) return true;
+// Forgets a record that was remembered long enough; what it kept stays used. False: it is none, or
+// the store cannot settle it now.
+bool Holds::forget_old(Shard& shard, uint32_t place, base::Time now) {
+  Record record = shard.load(place);
+  if (record.state == State::held || record.end > now) return false;
   HoldCall unused;
-  return settle_all(unused, record, record.reserved, now);
+  if (record.state == State::kept && !settle_all(unused, record, record.reserved, now))
+    return false;
+  leave_room(user_in(record.name));
+  shard.erase(place);
+  return true;
 }
 
-// Returns how many it looked at.
-size_t Holds::end_due_of(Shard& shard, base::Time now) {
+void Holds::end_due_of(Shard& shard, base::Time now) {
   const std::lock_guard lock(shard.mutex);
-  size_t count = 0;
-  while (!shard.due.empty() && shard.due.top().at_us <= now.us && count < ends_at_once) {
-    ++count;
-    const std::string name = shard.due.top().name;
+  for (size_t n = 0; n < ends_at_once && !shard.due.empty(); ++n) {
+    const Shard::Due one = shard.due.top();
+    if (one.at_us > now.us) break;
     shard.due.pop();
-    const auto its = shard.records.find(name);
-    if (its == shard.records.end()) continue;
-    Record& record = its->second;
-    // It was renewed, or settled: then another one is noted.
-    if (record.end > now) continue;
-    if (record.state == State::held) {
-      if (!end(shard, record, now)) push_due(shard, name, later_us(now, retry_after));
-    } else if (forget(record, now)) {
-      leave_room(user_in(name));
-      shard.records.erase(its);
-    } else {
-      push_due(shard, name, later_us(now, retry_after));
+    if (!shard.is_valid(one)) continue;
+    shard.places[one.place].due_us = never_us;
+    Record record = shard.load(one.place);
+    if (record.end > now) {
+      push_due(shard, one.place, record.end.us);  // it was renewed or settled
+    } else if (record.state == State::held) {
+      if (end(record, now))
+        save(shard, one.place, record);
+      else
+        push_due(shard, one.place, later_us(now, retry_after));
+    } else if (!forget_old(shard, one.place, now)) {
+      push_due(shard, one.place, later_us(now, retry_after));
     }
   }
-  return count;
+  shard.next_us.store(shard.due.empty() ? never_us : shard.due.top().at_us);
 }
 
 void Holds::end_due(base::Time now) {
@@ -674,9 +965,8 @@ void Holds::end_due(base::Time now) {
   // What is pushed meanwhile lowers it again.
   next_due_us_.store(never_us);
   for (Shard& shard : *shards_) {
-    end_due_of(shard, now);
-    const std::lock_guard lock(shard.mutex);
-    if (!shard.due.empty()) note_due(shard.due.top().at_us);
+    if (shard.next_us.load() <= now.us) end_due_of(shard, now);
+    note_due(shard.next_us.load());
   }
 }
 
@@ -688,11 +978,13 @@ void Holds::each(base::Time now, const std::function<bool(const Listed&)>& visit
     some.clear();
     {
       const std::lock_guard lock(shard.mutex);
-      for (const auto& [name, record] : shard.records) {
+      for (uint32_t place = 0; place < shard.places.size(); ++place) {
+        if (shard.places[place].bytes == nullptr) continue;
+        const Record record = shard.load(place);
         if (record.state != State::held) continue;
         Listed one{
-            .id = std::string(id_in(name)),
-            .user = std::string(user_in(name)),
+            .id = std::string(id_in(record.name)),
+            .user = std::string(user_in(record.name)),
             .holder = record.holder,
             .rule = {},
             .actor = {},

@@ -19,13 +19,13 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <queue>
 #include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include "base/hash.h"
 #include "base/time.h"
 #include "limit/limit.h"
 #include "request/hold.h"
@@ -102,8 +102,10 @@ class Holds {
 
  private:
   struct Source;
+  class SourceRef;
   struct Counter;
   struct Record;
+  struct Packed;
   struct Shard;
   struct Settling;
   static constexpr size_t shard_count = 64;
@@ -114,13 +116,13 @@ class Holds {
   enum class State : uint8_t { held, committed, released, kept };
 
   Shard& shard_of(std::string_view name) const;
-  std::shared_ptr<const Source> source_of(const request::Charge& charge, std::string_view rule);
+  SourceRef source_of(const request::Charge& charge, std::string_view rule);
   bool take_room(std::string_view user);
   void leave_room(std::string_view user);
   void count(Event event) {
     events_[static_cast<size_t>(event)].fetch_add(1, std::memory_order_relaxed);
   }
-  void push_due(Shard& shard, const std::string& name, int64_t at_us);
+  void push_due(Shard& shard, uint32_t place, int64_t at_us);
   void note_due(int64_t at_us);
   void answer_held(request::HoldCall& call, const Record& record, base::Time now) const;
   void answer_again(request::HoldCall& call, const Record& record) const;
@@ -128,24 +130,25 @@ class Holds {
   bool apply(request::HoldCall& call, Settling& settling, base::Time now);
   bool settle_all(request::HoldCall& call, Record& record, std::span<const int64_t> used,
                   base::Time now);
-  void renew(request::HoldCall& call, Shard& shard, Record& record, base::Time now);
-  void extend(request::HoldCall& call, Shard& shard, Record& record, base::Time now);
-  void commit(request::HoldCall& call, Shard& shard, Record& record, base::Time now);
-  void release(request::HoldCall& call, Shard& shard, Record& record, base::Time now);
+  bool extend(request::HoldCall& call, Record& record, base::Time now);
+  bool commit(request::HoldCall& call, Record& record, base::Time now);
+  bool release(request::HoldCall& call, Record& record, base::Time now);
   void bound_parts(Record& record, base::Time now);
-  bool end(Shard& shard, Record& record, base::Time now);
-  bool forget(Record& record, base::Time now);
-  void set_state(Shard& shard, Record& record, State state, base::Time now);
-  size_t end_due_of(Shard& shard, base::Time now);
+  bool end(Record& record, base::Time now);
+  bool forget_old(Shard& shard, uint32_t place, base::Time now);
+  void set_state(Record& record, State state, base::Time now);
+  void save(Shard& shard, uint32_t place, const Record& record);
+  void end_due_of(Shard& shard, base::Time now);
 
   Store& store_;
   request::Spaces& spaces_;
   const Options options_;
+  const base::Hash hash_;
   const std::unique_ptr<std::array<Shard, shard_count>> shards_;
   std::atomic<int64_t> next_due_us_{INT64_MAX};
   std::atomic<size_t> records_{0}, held_{0};
   mutable std::mutex sources_mutex_;  // of the next two
-  std::map<std::string, std::weak_ptr<const Source>> sources_;
+  std::map<std::string, std::unique_ptr<const Source>> sources_;
   size_t sources_swept_at_ = 64;
   std::mutex users_mutex_;
   std::unordered_map<std::string, size_t> users_;  // how many records a user has

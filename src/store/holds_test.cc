@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <chrono>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <optional>
@@ -198,6 +200,68 @@ TEST(Holds, ManyExtensionsKeepTheirBound) {
   // The units of the last 256 parts go back; the older ones count as used.
   EXPECT_EQ(back.returned, 32);
   EXPECT_EQ(world.used("a"), 18);
+}
+
+// Ids of the server, one limit, no holder: as most reservations are.
+TEST(Holds, AreSmall) {
+  World world({.most = 200'000});
+  const auto resident = [] {
+    size_t pages = 0, all = 0;
+    std::ifstream("/proc/self/statm") >> all >> pages;
+    return pages * 4096;
+  };
+  const auto fill = [&](size_t count) {
+    for (size_t i = 0; i < count; ++i) {
+      const std::string key = "customer-" + std::to_string(i % 10);
+      request::Charge charge = world.charge(key, Verb::reserve, 0);
+      limit::Decision decision;
+      request::Group group{.charge_count = 1};
+      const Holds::Share share{1, "tokens"};
+      const int64_t units = 0;
+      HoldCall call;
+      world.holds.reserve(call, {}, {{&group, 1}, {&charge, 1}, {&decision, 1}}, {&share, 1},
+                          {&units, 1}, {world.now});
+      ASSERT_EQ(call.outcome, HoldOutcome::done);
+    }
+  };
+  fill(50'000);
+  const size_t before = resident();
+  fill(150'000);
+  const size_t each = (resident() - before) / 150'000;
+  EXPECT_LE(each, 200u);
+  RecordProperty("bytes", static_cast<int>(each));
+  world.now += 61 * second;
+  const auto began = std::chrono::steady_clock::now();
+  size_t calls = 0;
+  for (; world.holds.figures().holds > 0; ++calls) world.holds.end_due({world.now});
+  const auto each_call = (std::chrono::steady_clock::now() - began) / calls;
+  EXPECT_GT(calls, 50u);  // in slices
+  RecordProperty("us", static_cast<int>(each_call / std::chrono::microseconds(1)));
+}
+
+// Places of forgotten records are used again, and none is lost among those that collide.
+TEST(Holds, ManyComeAndGo) {
+  World world({.most = 5'000, .remember = {second}});
+  tests::Dice dice(7);
+  std::map<std::string, int64_t> ends;
+  for (int step = 0; step < 40'000; ++step) {
+    if (dice(20) == 0) world.now += dice(second / 2);
+    world.holds.end_due({world.now});
+    std::erase_if(ends, [&](const auto& its) { return its.second <= world.now; });
+    const std::string id = "hold-number-" + std::to_string(10'000 + dice(3'000));
+    const auto its = ends.find(id);
+    if (its != ends.end()) {
+      const HoldCall call = world.ask(HoldAsk::renew, id);
+      ASSERT_EQ(call.outcome, HoldOutcome::done) << step;
+      ASSERT_EQ(call.made_id, id);
+      its->second = world.now + call.ends_in.us;
+    } else {
+      const HoldCall call = world.reserve(id, {0, 0}, {1 + dice(2 * second)});
+      ASSERT_TRUE(call.outcome == HoldOutcome::done || call.outcome == HoldOutcome::ended) << step;
+      if (call.outcome == HoldOutcome::done) ends[id] = world.now + call.ends_in.us;
+    }
+    ASSERT_EQ(world.holds.figures().holds, ends.size());
+  }
 }
 
 // What the model knows of an id.
