@@ -36,9 +36,16 @@ int64_t later_us(base::Time now, base::Duration length) {
 std::string make_id() {
   constexpr std::string_view digits =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-  std::array<unsigned char, 16> random;
-  SLUICE_CHECK(::getrandom(random.data(), random.size(), 0) == ssize_t{random.size()});
+  // The system is asked for many at a time.
+  thread_local std::array<unsigned char, 256> pool;
+  thread_local size_t used = pool.size();
+  if (used == pool.size()) {
+    SLUICE_CHECK(::getrandom(pool.data(), pool.size(), 0) == ssize_t{pool.size()});
+    used = 0;
+  }
+  const auto random = std::span(pool).subspan(std::exchange(used, used + 16), 16);
   std::string id;
+  id.reserve(22);
   for (size_t i = 0; i < random.size(); i += 3) {
     uint32_t bits = 0;
     const size_t count = std::min<size_t>(3, random.size() - i);
@@ -48,10 +55,10 @@ std::string make_id() {
   return id;
 }
 
-std::string name_of(std::string_view user, std::string_view id) {
-  std::string name(user);
-  name += '\0';
-  name += id;
+// Valid until the thread's next call.
+const std::string& name_of(std::string_view user, std::string_view id) {
+  thread_local std::string name;
+  name.assign(user).append(1, '\0').append(id);
   return name;
 }
 std::string_view user_in(std::string_view name) {
@@ -69,7 +76,27 @@ struct Holds::Source {
   request::SpaceRef space;
   std::string rule;
   std::vector<limit::Limit> limits;
-  mutable std::atomic<size_t> refs{0};  // grows from 0 with sources_mutex_ held
+  // Of a rule's list, so that it stays known. Lists that came with requests are not kept for holds:
+  // these are as many as clients like.
+  request::LimitsRef list;
+  mutable std::atomic<size_t> refs{0};  // grows from 0 with the mutex of `sources_`
+};
+
+struct Holds::Sources {
+  struct Key {
+    uint32_t space, space_serial, list, list_serial;
+    uint64_t rule;  // a digest
+    bool operator==(const Key&) const = default;
+  };
+  struct HashKey {
+    size_t operator()(const Key& key) const {
+      return key.rule ^ (uint64_t{key.space} << 32 | key.list) * 0x9E3779B97F4A7C15u;
+    }
+  };
+
+  std::mutex mutex;
+  std::unordered_map<Key, std::unique_ptr<const Source>, HashKey> all;
+  size_t swept_at = 64;  // as many, and those without references go
 };
 
 class Holds::SourceRef {
@@ -94,20 +121,16 @@ class Holds::SourceRef {
     return ref;
   }
   const Source* give() { return std::exchange(its_, nullptr); }
+  const Source* get() const { return its_; }
   const Source* operator->() const { return its_; }
-  bool operator==(const SourceRef& other) const { return its_ == other.its_; }
 
  private:
   const Source* its_ = nullptr;
 };
 
 struct Holds::Counter {
-  struct Part {
-    SourceRef then;
-    base::Time taken{};
-    int64_t units = 0;
-    limit::Given given{};
-    std::vector<limit::State> marks;
+  struct Part : HeldPart {
+    SourceRef its_source;  // of `then`; none: that of the counter
   };
   SourceRef source;
   std::string key;
@@ -145,24 +168,30 @@ struct Holds::Record {
 // A record as it is kept: there may be a million of them, so in few bytes. Numbers have 7 bits a
 // byte, the lowest first; those that may be below 0 are folded (zigzag).
 struct Holds::Packed {
+  // Writes where there is room for the most that a record may need.
   class Writer {
    public:
+    static constexpr size_t number_bytes_max = 10;
+    explicit Writer(char* at) : at_(at) {}
     void number(uint64_t n) {
-      for (; n > 127; n >>= 7) out += static_cast<char>(n | 128);
-      out += static_cast<char>(n);
+      for (; n > 127; n >>= 7) *at_++ = static_cast<char>(n | 128);
+      *at_++ = static_cast<char>(n);
     }
     void folded(int64_t n) {
       number(static_cast<uint64_t>(n) << 1 ^ static_cast<uint64_t>(n >> 63));
     }
     void text(std::string_view t) {
       number(t.size());
-      out += t;
+      at_ = std::copy(t.begin(), t.end(), at_);
     }
-    void source(const SourceRef& its) {
-      const Source* const at = SourceRef(its).give();
-      out.append(reinterpret_cast<const char*>(&at), sizeof at);
+    void source(SourceRef& its) {
+      const Source* const source = its.give();
+      at_ = std::copy_n(reinterpret_cast<const char*>(&source), sizeof source, at_);
     }
-    std::string out;
+    char* at() const { return at_; }
+
+   private:
+    char* at_;
   };
   class Reader {
    public:
@@ -195,21 +224,46 @@ struct Holds::Packed {
   };
 
   static std::string_view name_of(const char* bytes) { return Reader(bytes).text(); }
-  static std::string pack(const Record& record);
-  // Takes over the references in `bytes`.
-  static Record unpack(const char* bytes);
+  // Is it a record that was remembered until then?
+  static bool is_over(const char* bytes, base::Time now) {
+    Reader from(bytes);
+    from.text();
+    const auto state = static_cast<State>(from.number() >> 3);
+    return state != State::held && from.folded() <= now.us;
+  }
+  // Takes over the references of the record, or gives them back. The bytes are valid until the
+  // thread's next call.
+  static std::string_view pack(Record& record);
+  static size_t bytes_max(const Record& record);
+  static void unpack(const char* bytes, Record& record);
 };
 
-std::string Holds::Packed::pack(const Record& record) {
-  Writer to;
+size_t Holds::Packed::bytes_max(const Record& record) {
+  size_t numbers = 16 + record.reserved.size() + record.used.size();
+  size_t others = record.name.size() + record.holder.size();
+  for (const Counter& counter : record.counters) {
+    numbers += 8;
+    others += sizeof(const Source*) + counter.key.size();
+    for (const Counter::Part& part : counter.parts) {
+      numbers += 8 + 2 * part.then.size();
+      others += sizeof(const Source*);
+    }
+  }
+  return numbers * Writer::number_bytes_max + others;
+}
+
+std::string_view Holds::Packed::pack(Record& record) {
+  thread_local std::vector<char> room;
+  if (const size_t most = bytes_max(record); room.size() < most) room.resize(most);
+  Writer to(room.data());
   to.text(record.name);
   to.number(static_cast<uint64_t>(record.state) << 3 | uint64_t{record.terms.keeps} << 2 |
             uint64_t{record.terms.ignores_late} << 1 | uint64_t{record.late});
+  to.folded(record.end.us);
   to.folded(record.terms.ttl_max.us);
   to.number(record.content);
   to.text(record.holder);
   to.folded(record.began.us);
-  to.folded(record.end.us);
   to.folded(record.ttl.us);
   to.number(record.reserved.size());
   for (const int64_t n : record.reserved) to.folded(n);
@@ -218,46 +272,45 @@ std::string Holds::Packed::pack(const Record& record) {
   to.folded(record.returned);
   to.folded(record.charged);
   to.number(record.counters.size());
-  for (const Counter& counter : record.counters) {
+  for (Counter& counter : record.counters) {
     to.source(counter.source);
     to.text(counter.key);
     to.number(counter.subjects);
     to.folded(counter.final_units);
     to.number(counter.parts.size());
-    for (const Counter::Part& part : counter.parts) {
+    for (Counter::Part& part : counter.parts) {
       // Mostly the limits have not changed since.
-      const bool is_same = part.then == counter.source;
+      const bool is_same = part.its_source.get() == nullptr;
+      const size_t limits = part.then.size();
       to.number(is_same ? 1 : 0);
-      if (!is_same) to.source(part.then);
+      if (!is_same) to.source(part.its_source);
       to.folded(part.taken.us);
       to.folded(part.units);
       to.number(part.given.units);
       to.number(part.given.puts);
       to.number(part.given.resets);
-      to.number(part.marks.size());
-      for (const limit::State& mark : part.marks) {
-        to.folded(mark.fresh_at_us);
-        to.folded(mark.units);
+      for (size_t i = 0; i < limits; ++i) {
+        to.folded(part.marks[i].fresh_at_us);
+        to.folded(part.marks[i].units);
       }
     }
   }
-  return std::move(to.out);
+  return {room.data(), static_cast<size_t>(to.at() - room.data())};
 }
 
-Holds::Record Holds::Packed::unpack(const char* bytes) {
+void Holds::Packed::unpack(const char* bytes, Record& record) {
   Reader from(bytes);
-  Record record;
   record.name = from.text();
   const uint64_t flags = from.number();
   record.state = static_cast<State>(flags >> 3);
   record.terms.keeps = (flags & 4) != 0;
   record.terms.ignores_late = (flags & 2) != 0;
   record.late = (flags & 1) != 0;
+  record.end = {from.folded()};
   record.terms.ttl_max = {from.folded()};
   record.content = from.number();
   record.holder = from.text();
   record.began = {from.folded()};
-  record.end = {from.folded()};
   record.ttl = {from.folded()};
   record.reserved.resize(from.number());
   for (int64_t& n : record.reserved) n = from.folded();
@@ -273,20 +326,20 @@ Holds::Record Holds::Packed::unpack(const char* bytes) {
     counter.final_units = from.folded();
     counter.parts.resize(from.number());
     for (Counter::Part& part : counter.parts) {
-      part.then = from.number() == 1 ? counter.source : from.source();
+      part.its_source = from.number() == 1 ? SourceRef() : from.source();
+      part.then =
+          part.its_source.get() == nullptr ? counter.source->limits : part.its_source->limits;
       part.taken = {from.folded()};
       part.units = from.folded();
       part.given.units = from.number();
       part.given.puts = static_cast<uint32_t>(from.number());
       part.given.resets = static_cast<uint32_t>(from.number());
-      part.marks.resize(from.number());
-      for (limit::State& mark : part.marks) {
-        mark.fresh_at_us = from.folded();
-        mark.units = from.folded();
+      for (size_t i = 0; i < part.then.size(); ++i) {
+        part.marks[i].fresh_at_us = from.folded();
+        part.marks[i].units = from.folded();
       }
     }
   }
-  return record;
 }
 
 // Records by name, in an open table of their places. With the mutex.
@@ -310,20 +363,14 @@ struct Holds::Shard {
       if (Packed::name_of(places[table[at]].bytes.get()) == name) return table[at];
     }
   }
-  Record load(uint32_t place) const {
-    // A copy: the references in the bytes stay counted.
-    const Record its = Packed::unpack(places[place].bytes.get());
-    Record copy = its;
-    keep(its);
-    return copy;
+  // Replaces what the place has, whose references `record` has, if it had any.
+  void save(uint32_t place, Record& record) {
+    const std::string_view packed = Packed::pack(record);
+    auto bytes = std::make_unique_for_overwrite<char[]>(packed.size());
+    std::copy(packed.begin(), packed.end(), bytes.get());
+    places[place].bytes = std::move(bytes);
   }
-  // `record` has the name of the place's.
-  void save(uint32_t place, const Record& record) {
-    const std::unique_ptr<char[]> was =
-        std::exchange(places[place].bytes, bytes_of(Packed::pack(record)));
-    if (was != nullptr) Packed::unpack(was.get());  // its references go
-  }
-  uint32_t insert(const Record& record) {
+  uint32_t insert(Record& record) {
     if ((count + 1) * 4 > table.size() * 3) grow();
     uint32_t place;
     if (free.empty()) {
@@ -338,6 +385,7 @@ struct Holds::Shard {
     ++count;
     return place;
   }
+  // The record's references must have gone.
   void erase(uint32_t place) {
     const std::string name(Packed::name_of(places[place].bytes.get()));
     size_t at = start_of(name);
@@ -355,7 +403,6 @@ struct Holds::Shard {
       table[hole] = table[at];
       hole = at;
     }
-    Packed::unpack(places[place].bytes.get());
     places[place].bytes.reset();
     places[place].due_us = never_us;
     ++places[place].generation;
@@ -390,83 +437,123 @@ struct Holds::Shard {
     for (uint32_t place = 0; place < places.size(); ++place)
       if (places[place].bytes != nullptr) put(place);
   }
-  static std::unique_ptr<char[]> bytes_of(const std::string& packed) {
-    auto bytes = std::make_unique_for_overwrite<char[]>(packed.size());
-    std::copy(packed.begin(), packed.end(), bytes.get());
-    return bytes;
+};
+
+// A record while it is looked at and changed, with the mutex of its shard. One for each thread at a
+// time, so that its memory is used again. What is not saved is as it was.
+class Holds::Loaded {
+ public:
+  Loaded(Shard& shard, uint32_t place) : shard_(shard), place_(place) {
+    SLUICE_CHECK(!std::exchange(is_used(), true));
+    load();
   }
-  // Counts the references of a record that was unpacked from bytes that stay.
-  static void keep(const Record& record) {
-    for (const Counter& counter : record.counters) {
-      SourceRef(counter.source).give();
-      for (const Counter::Part& part : counter.parts)
-        if (!(part.then == counter.source)) SourceRef(part.then).give();
+  Loaded(const Loaded&) = delete;
+  Loaded& operator=(const Loaded&) = delete;
+  ~Loaded() {
+    // The references stay those of the bytes.
+    for (Counter& counter : record().counters) {
+      counter.source.give();
+      for (Counter::Part& part : counter.parts) part.its_source.give();
     }
+    is_used() = false;
   }
+  Record& operator*() const { return record(); }
+  Record* operator->() const { return &record(); }
+  // Afterwards its counters must not be used, until `load`.
+  void save() { shard_.save(place_, record()); }
+  void load() { Packed::unpack(shard_.places[place_].bytes.get(), record()); }
+  // Of a record without counters.
+  void erase() { shard_.erase(place_); }
+
+ private:
+  static Record& record() {
+    thread_local Record its;
+    return its;
+  }
+  static bool& is_used() {
+    thread_local bool is = false;
+    return is;
+  }
+  Shard& shard_;
+  const uint32_t place_;
 };
 
 // Charges of one hold, as one group.
 struct Holds::Settling {
-  explicit Settling(size_t count) {
-    charges.reserve(count);
-    held.reserve(count);
-    parts.reserve(count);
-    back.reserve(count);
-    lists.reserve(count);
-    rules.reserve(count);
-    decisions.resize(count * limit::slots_max);
+  // For charges of so many counters, with so many parts in all. Its memory is the thread's.
+  static Settling& begin(size_t counters, size_t all_parts) {
+    thread_local Settling its;
+    its.charges.clear();
+    its.held.clear();
+    its.parts.clear();
+    its.back.clear();
+    its.lists.clear();
+    its.sources.clear();
+    // So that none moves.
+    its.charges.reserve(counters);
+    its.held.reserve(counters);
+    its.parts.reserve(all_parts);
+    its.back.reserve(all_parts);
+    its.decisions.resize(counters * limit::slots_max);
+    return its;
+  }
+  static Settling& begin(const Record& record) {
+    size_t all_parts = 0;
+    for (const Counter& counter : record.counters) all_parts += counter.parts.size();
+    return begin(record.counters.size(), all_parts);
   }
 
-  // The counter's charge with that verb. settle: gives `back_units` of its latest units back.
-  void add(request::Spaces& spaces, const Counter& counter, Verb verb, int64_t cost,
-           int64_t used_units, bool ends) {
+  // The counter's charge with that verb. settle: the units that were not used go back, the latest
+  // first.
+  void add(request::Spaces& spaces, const Counter& counter,
+           std::span<const Counter::Part> its_parts, Verb verb, int64_t cost, int64_t used) {
+    const Source& source = *counter.source.get();
     HeldCharge& its = held.emplace_back();
     its.adopts = true;
-    its.ends = ends;
     Charge& charge = charges.emplace_back();
-    charge.space = counter.source->space.get();
+    charge.space = source.space.get();
     charge.key = counter.key;
     charge.verb = verb;
     charge.cost = cost;
-    charge.limits = counter.source->limits;
-    charge.limits_id = lists.emplace_back(spaces.hold_limits(charge.limits)).id();
+    charge.limits = source.limits;
+    charge.limits_id =
+        source.list ? source.list.id() : lists.emplace_back(spaces.hold_limits(source.limits)).id();
     charge.decision_first = static_cast<uint32_t>((charges.size() - 1) * limit::slots_max);
     charge.held = &its;
-    rules.push_back(&counter.source->rule);
+    sources.push_back(&source);
     if (verb != Verb::settle) return;
-    auto& its_parts = parts.emplace_back();
-    auto& its_back = back.emplace_back();
+    its.ends = true;
+    const size_t first = parts.size();
     // What was used fills the earliest parts first.
-    int64_t used = std::max<int64_t>(used_units - counter.final_units, 0);
-    for (const Counter::Part& part : counter.parts) {
-      HeldPart& one = its_parts.emplace_back();
-      one.taken = part.taken;
-      one.units = part.units;
-      one.given = part.given;
-      one.then = part.then->limits;
-      std::copy(part.marks.begin(), part.marks.end(), one.marks.begin());
-      const int64_t filled = std::min(used, part.units);
-      its_back.push_back(part.units - filled);
+    for (const Counter::Part& part : its_parts) {
+      parts.push_back(part);
+      const int64_t filled = std::min(std::max<int64_t>(used, 0), part.units);
+      back.push_back(part.units - filled);
       used -= filled;
     }
-    its.parts = its_parts;
-    its.back = its_back;
+    its.parts = std::span(parts).subspan(first);
+    its.back = std::span(back).subspan(first);
+  }
+  void add_settled(request::Spaces& spaces, const Counter& counter, int64_t used) {
+    add(spaces, counter, counter.parts, Verb::settle, std::max<int64_t>(used - counter.units(), 0),
+        used - counter.final_units);
   }
 
   std::vector<Charge> charges;
   std::vector<HeldCharge> held;
-  std::vector<std::vector<HeldPart>> parts;
-  std::vector<std::vector<int64_t>> back;
-  std::vector<request::LimitsRef> lists;
+  std::vector<HeldPart> parts;
+  std::vector<int64_t> back;
+  std::vector<request::LimitsRef> lists;  // that no source keeps
   std::vector<limit::Decision> decisions;
-  std::vector<const std::string*> rules;
+  std::vector<const Source*> sources;
 };
 
 Holds::Holds(Store& store, request::Spaces& spaces, const Options& options)
     : store_(store),
       spaces_(spaces),
       options_(options),
-      shards_(std::make_unique<std::array<Shard, shard_count>>()) {}
+      shards_(std::make_unique<std::array<Shard, shard_count>>()),
+      sources_(std::make_unique<Sources>()) {}
 Holds::~Holds() = default;
 
 Holds::Shard& Holds::shard_of(std::string_view name) const {
@@ -475,27 +562,34 @@ Holds::Shard& Holds::shard_of(std::string_view name) const {
 
 // The same object for all counters of one rule. Throws std::bad_alloc.
 Holds::SourceRef Holds::source_of(const Charge& charge, std::string_view rule) {
-  std::string key = std::to_string(charge.space->id) + "." + std::to_string(charge.space->serial);
-  for (const limit::Limit& limit : charge.limits)
-    key += " " + std::to_string(static_cast<int>(limit.algorithm)) + " " +
-           std::to_string(limit.quota) + " " + std::to_string(limit.window.us) + " " +
-           std::to_string(limit.burst) + " " + std::to_string(limit::calendar_number(limit));
-  key.append(" ").append(rule);
-  const std::lock_guard lock(sources_mutex_);
-  std::unique_ptr<const Source>& known = sources_[key];
+  const Sources::Key key{charge.space->id, charge.space->serial, charge.limits_id,
+                         spaces_.serial_of_limits(charge.limits_id), base::digest(rule)};
+  const std::lock_guard lock(sources_->mutex);
+  std::unique_ptr<const Source>& known = sources_->all[key];
   if (known == nullptr) {
     auto source = std::make_unique<Source>();
     source->space = spaces_.hold(charge.space->prefix, charge.space->suffix, *charge.space);
     source->rule = rule;
     source->limits.assign(charge.limits.begin(), charge.limits.end());
+    if (charge.space->carry != limit::CarryOver::apart)
+      source->list = spaces_.hold_limits(charge.limits);
     known = std::move(source);
   }
   SourceRef its(known.get());
-  if (sources_.size() > sources_swept_at_) {
-    std::erase_if(sources_, [](const auto& one) { return one.second->refs.load() == 0; });
-    sources_swept_at_ = std::max<size_t>(64, sources_.size() * 2);
+  if (sources_->all.size() > sources_->swept_at) {
+    std::erase_if(sources_->all, [](const auto& one) { return one.second->refs.load() == 0; });
+    sources_->swept_at = std::max<size_t>(64, sources_->all.size() * 2);
   }
   return its;
+}
+
+// Adds what a charge has taken of the counter.
+void Holds::add_part(const Charge& charge, Counter& counter) {
+  Counter::Part& part = counter.parts.emplace_back();
+  static_cast<HeldPart&>(part) = charge.held->part;
+  SourceRef source = source_of(charge, counter.source->rule);
+  part.then = source->limits;
+  if (source.get() != counter.source.get()) part.its_source = std::move(source);
 }
 
 bool Holds::take_room(std::string_view user) {
@@ -543,9 +637,9 @@ void Holds::set_state(Record& record, State state, base::Time now) {
 }
 
 // Keeps what has become of the record.
-void Holds::save(Shard& shard, uint32_t place, const Record& record) {
-  shard.save(place, record);
-  push_due(shard, place, record.end.us);
+void Holds::save(Shard& shard, uint32_t place, Loaded& record) {
+  record.save();
+  push_due(shard, place, record->end.us);
 }
 
 // ---- Answers ----
@@ -579,19 +673,19 @@ void Holds::reserve(HoldCall& call, const HoldTerms& terms, const request::Batch
                     std::span<const Share> shares, std::span<const int64_t> units, base::Time now) {
   SLUICE_CHECK(shares.size() == batch.charges.size() && units.size() <= 64);
   call.made_id = call.id.empty() ? make_id() : std::string(call.id);
-  const std::string name = name_of(call.user, call.made_id);
+  const std::string& name = name_of(call.user, call.made_id);
   Shard& shard = shard_of(name);
   const std::lock_guard lock(shard.mutex);
   if (const uint32_t place = shard.find(name);
       place != Shard::none && !forget_old(shard, place, now)) {
-    Record record = shard.load(place);
-    if (record.end <= now && end(record, now)) save(shard, place, record);
-    if (record.state != State::held) {
-      call.outcome = gone(record);
-      call.used = record.used;
+    Loaded record(shard, place);
+    if (record->end <= now && end(*record, now)) save(shard, place, record);
+    if (record->state != State::held) {
+      call.outcome = gone(*record);
+      call.used = record->used;
       return;
     }
-    if (record.content != call.content) {
+    if (record->content != call.content) {
       call.outcome = HoldOutcome::in_use;
       return;
     }
@@ -606,7 +700,7 @@ void Holds::reserve(HoldCall& call, const HoldTerms& terms, const request::Batch
       if (applied.later) break;
       done += applied.settled;
     }
-    answer_held(call, record, now);
+    answer_held(call, *record, now);
     call.repeated = true;
     return count(Event::repeated);
   }
@@ -632,7 +726,12 @@ void Holds::reserve(HoldCall& call, const HoldTerms& terms, const request::Batch
     decided &= group.error == request::Error::none;
   }
   const bool allowed = decided && (enforced == nullptr || enforced->allowed);
-  Record record;
+  thread_local Record record;  // its memory is used again
+  record.state = State::held;
+  record.counters.clear();
+  record.used.clear();
+  record.returned = record.charged = 0;
+  record.late = false;
   if (allowed) {
     record.name = name;
     record.terms = terms;
@@ -658,25 +757,18 @@ void Holds::reserve(HoldCall& call, const HoldTerms& terms, const request::Batch
       counter.source = source_of(charge, shares[i].rule);
       counter.key = charge.key;
       counter.subjects = shares[i].subjects;
-      const HeldPart& part = held[i].part;
-      counter.parts.push_back(
-          {counter.source,
-           part.taken,
-           part.units,
-           part.given,
-           {part.marks.begin(),
-            part.marks.begin() + static_cast<std::ptrdiff_t>(charge.limits.size())}});
+      add_part(charge, counter);
     }
   }
   for (Charge& charge : batch.charges) charge.held = nullptr;
   if (!allowed || untaken) {
     // Rules in shadow took their units alone: they hold nothing without the enforced ones.
     if (any) {
-      Settling settling(record.counters.size());
-      for (const Counter& counter : record.counters)
-        settling.add(spaces_, counter, Verb::settle, 0, counter.units(), true);
+      Settling& settling = Settling::begin(record);
+      for (const Counter& counter : record.counters) settling.add_settled(spaces_, counter, 0);
       HoldCall unused;
       apply(unused, settling, now);
+      record.counters.clear();
     }
     leave_room(call.user);
     call.made_id.clear();
@@ -713,7 +805,7 @@ bool Holds::apply(HoldCall& call, Settling& settling, base::Time now) {
     call.has_decision = true;
     call.limit = limit;
     call.decision = decision;
-    call.rule = *settling.rules[i];
+    call.rule = settling.sources[i]->rule;
   };
   for (size_t i = 0; i < settling.charges.size(); ++i) {
     const Charge& charge = settling.charges[i];
@@ -732,7 +824,7 @@ bool Holds::apply(HoldCall& call, Settling& settling, base::Time now) {
 }
 
 void Holds::settle(HoldCall& call, base::Time now) {
-  const std::string name = name_of(call.user, call.id);
+  const std::string& name = name_of(call.user, call.id);
   Shard& shard = shard_of(name);
   const std::lock_guard lock(shard.mutex);
   const uint32_t place = shard.find(name);
@@ -740,7 +832,8 @@ void Holds::settle(HoldCall& call, base::Time now) {
     call.outcome = HoldOutcome::unknown;
     return count(Event::unknown);
   }
-  Record record = shard.load(place);
+  Loaded loaded(shard, place);
+  Record& record = *loaded;
   call.made_id = call.id;
   if (record.state == State::held && record.end <= now) {
     if (!end(record, now)) {
@@ -748,7 +841,8 @@ void Holds::settle(HoldCall& call, base::Time now) {
       call.error = request::Error::store;
       return;
     }
-    save(shard, place, record);
+    save(shard, place, loaded);
+    loaded.load();
   }
   const bool counts = call.ask == HoldAsk::extend || call.ask == HoldAsk::commit;
   if (counts && call.units.size() != record.reserved.size()) {
@@ -769,15 +863,15 @@ void Holds::settle(HoldCall& call, base::Time now) {
     record.end = {later_us(now, record.ttl)};
     answer_held(call, record, now);
   }
-  save(shard, place, record);
+  save(shard, place, loaded);
 }
 
 // These three change the record. False: nothing has changed, and the call says why.
 
 bool Holds::extend(HoldCall& call, Record& record, base::Time now) {
-  Settling settling(record.counters.size());
+  Settling& settling = Settling::begin(record);
   for (const Counter& counter : record.counters)
-    settling.add(spaces_, counter, Verb::reserve, counter.share_of(call.units), 0, false);
+    settling.add(spaces_, counter, {}, Verb::reserve, counter.share_of(call.units), 0);
   if (!apply(call, settling, now)) {
     if (call.outcome == HoldOutcome::refused) {
       call.reserved = record.reserved;
@@ -786,15 +880,7 @@ bool Holds::extend(HoldCall& call, Record& record, base::Time now) {
     return false;
   }
   for (size_t i = 0; i < record.counters.size(); ++i) {
-    Counter& counter = record.counters[i];
-    const HeldPart& part = settling.held[i].part;
-    const Charge& charge = settling.charges[i];
-    counter.parts.push_back({source_of(charge, counter.source->rule),
-                             part.taken,
-                             part.units,
-                             part.given,
-                             {part.marks.begin(), part.marks.begin() + static_cast<std::ptrdiff_t>(
-                                                                           charge.limits.size())}});
+    add_part(settling.charges[i], record.counters[i]);
   }
   for (size_t i = 0; i < record.reserved.size(); ++i) record.reserved[i] += call.units[i];
   bound_parts(record, now);
@@ -805,14 +891,12 @@ bool Holds::extend(HoldCall& call, Record& record, base::Time now) {
 void Holds::bound_parts(Record& record, base::Time now) {
   for (Counter& counter : record.counters) {
     if (counter.parts.size() <= parts_max) continue;
-    Counter oldest = counter;
-    oldest.parts.resize(1);
-    oldest.final_units = 0;
-    Settling settling(1);
-    settling.add(spaces_, oldest, Verb::settle, 0, oldest.units(), true);
+    const Counter::Part& oldest = counter.parts.front();
+    Settling& settling = Settling::begin(1, 1);
+    settling.add(spaces_, counter, {&oldest, 1}, Verb::settle, 0, oldest.units);
     HoldCall unused;
     if (!apply(unused, settling, now)) continue;
-    counter.final_units += oldest.units();
+    counter.final_units += oldest.units;
     counter.parts.erase(counter.parts.begin());
   }
 }
@@ -829,12 +913,9 @@ int64_t returned_of(int64_t reserved, int64_t used, int64_t most) {
 // Settles all counters of the hold with what was used of each subject. False: nothing has changed.
 bool Holds::settle_all(HoldCall& call, Record& record, std::span<const int64_t> used,
                        base::Time now) {
-  Settling settling(record.counters.size());
-  for (const Counter& counter : record.counters) {
-    const int64_t its_used = counter.share_of(used);
-    settling.add(spaces_, counter, Verb::settle, std::max<int64_t>(its_used - counter.units(), 0),
-                 its_used, true);
-  }
+  Settling& settling = Settling::begin(record);
+  for (const Counter& counter : record.counters)
+    settling.add_settled(spaces_, counter, counter.share_of(used));
   if (!apply(call, settling, now)) return false;
   call.returned = call.charged = 0;
   const bool was_released = record.state == State::released;
@@ -927,13 +1008,14 @@ bool Holds::end(Record& record, base::Time now) {
 // Forgets a record that was remembered long enough; what it kept stays used. False: it is none, or
 // the store cannot settle it now.
 bool Holds::forget_old(Shard& shard, uint32_t place, base::Time now) {
-  Record record = shard.load(place);
-  if (record.state == State::held || record.end > now) return false;
+  if (!Packed::is_over(shard.places[place].bytes.get(), now)) return false;
+  Loaded record(shard, place);
   HoldCall unused;
-  if (record.state == State::kept && !settle_all(unused, record, record.reserved, now))
+  if (record->state == State::kept && !settle_all(unused, *record, record->reserved, now))
     return false;
-  leave_room(user_in(record.name));
-  shard.erase(place);
+  leave_room(user_in(record->name));
+  record->counters.clear();
+  record.erase();
   return true;
 }
 
@@ -945,17 +1027,14 @@ void Holds::end_due_of(Shard& shard, base::Time now) {
     shard.due.pop();
     if (!shard.is_valid(one)) continue;
     shard.places[one.place].due_us = never_us;
-    Record record = shard.load(one.place);
-    if (record.end > now) {
-      push_due(shard, one.place, record.end.us);  // it was renewed or settled
-    } else if (record.state == State::held) {
-      if (end(record, now))
-        save(shard, one.place, record);
-      else
-        push_due(shard, one.place, later_us(now, retry_after));
-    } else if (!forget_old(shard, one.place, now)) {
+    if (forget_old(shard, one.place, now)) continue;
+    Loaded record(shard, one.place);
+    if (record->end > now)
+      push_due(shard, one.place, record->end.us);  // it was renewed or settled
+    else if (end(*record, now))
+      save(shard, one.place, record);
+    else
       push_due(shard, one.place, later_us(now, retry_after));
-    }
   }
   shard.next_us.store(shard.due.empty() ? never_us : shard.due.top().at_us);
 }
@@ -974,13 +1053,14 @@ void Holds::end_due(base::Time now) {
 
 void Holds::each(base::Time now, const std::function<bool(const Listed&)>& visit) const {
   std::vector<Listed> some;
-  for (const Shard& shard : *shards_) {
+  for (Shard& shard : *shards_) {
     some.clear();
     {
       const std::lock_guard lock(shard.mutex);
       for (uint32_t place = 0; place < shard.places.size(); ++place) {
         if (shard.places[place].bytes == nullptr) continue;
-        const Record record = shard.load(place);
+        const Loaded loaded(shard, place);
+        const Record& record = *loaded;
         if (record.state != State::held) continue;
         Listed one{
             .id = std::string(id_in(record.name)),

@@ -16,7 +16,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -102,14 +101,16 @@ class Holds {
 
  private:
   struct Source;
+  struct Sources;
   class SourceRef;
   struct Counter;
   struct Record;
   struct Packed;
   struct Shard;
+  class Loaded;
   struct Settling;
   static constexpr size_t shard_count = 64;
-  static constexpr size_t ends_at_once = 64;  // of one shard
+  static constexpr size_t ends_at_once = 4;  // of one shard, by one call
   // Of a hold that is extended more often the oldest units count as used.
   static constexpr size_t parts_max = 256;
 
@@ -117,6 +118,7 @@ class Holds {
 
   Shard& shard_of(std::string_view name) const;
   SourceRef source_of(const request::Charge& charge, std::string_view rule);
+  void add_part(const request::Charge& charge, Counter& counter);
   bool take_room(std::string_view user);
   void leave_room(std::string_view user);
   void count(Event event) {
@@ -137,7 +139,7 @@ class Holds {
   bool end(Record& record, base::Time now);
   bool forget_old(Shard& shard, uint32_t place, base::Time now);
   void set_state(Record& record, State state, base::Time now);
-  void save(Shard& shard, uint32_t place, const Record& record);
+  void save(Shard& shard, uint32_t place, Loaded& record);
   void end_due_of(Shard& shard, base::Time now);
 
   Store& store_;
@@ -147,9 +149,7 @@ class Holds {
   const std::unique_ptr<std::array<Shard, shard_count>> shards_;
   std::atomic<int64_t> next_due_us_{INT64_MAX};
   std::atomic<size_t> records_{0}, held_{0};
-  mutable std::mutex sources_mutex_;  // of the next two
-  std::map<std::string, std::unique_ptr<const Source>> sources_;
-  size_t sources_swept_at_ = 64;
+  const std::unique_ptr<Sources> sources_;
   std::mutex users_mutex_;
   std::unordered_map<std::string, size_t> users_;  // how many records a user has
   std::array<std::atomic<uint64_t>, event_names.size()> events_{};

@@ -235,7 +235,7 @@ TEST(Holds, AreSmall) {
   size_t calls = 0;
   for (; world.holds.figures().holds > 0; ++calls) world.holds.end_due({world.now});
   const auto each_call = (std::chrono::steady_clock::now() - began) / calls;
-  EXPECT_GT(calls, 50u);  // in slices
+  EXPECT_GT(calls, 500u);  // in slices
   RecordProperty("us", static_cast<int>(each_call / std::chrono::microseconds(1)));
 }
 
@@ -246,7 +246,7 @@ TEST(Holds, ManyComeAndGo) {
   std::map<std::string, int64_t> ends;
   for (int step = 0; step < 40'000; ++step) {
     if (dice(20) == 0) world.now += dice(second / 2);
-    world.holds.end_due({world.now});
+    while (world.holds.next_due().us <= world.now) world.holds.end_due({world.now});
     std::erase_if(ends, [&](const auto& its) { return its.second <= world.now; });
     const std::string id = "hold-number-" + std::to_string(10'000 + dice(3'000));
     const auto its = ends.find(id);
