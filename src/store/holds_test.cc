@@ -87,17 +87,17 @@ struct World {
   int64_t now = noon;
 };
 
-const std::string one = "0123456789abcdef", two = "fedcba9876543210";
+const std::string first_id = "0123456789abcdef", second_id = "fedcba9876543210";
 
 TEST(Holds, AReservationIsTakenAtOnceAndCommitted) {
   World world;
-  const HoldCall held = world.reserve(one, {30, 20}, base::seconds(5));
+  const HoldCall held = world.reserve(first_id, {30, 20}, base::seconds(5));
   EXPECT_EQ(held.outcome, HoldOutcome::done);
-  EXPECT_EQ(held.made_id, one);
+  EXPECT_EQ(held.made_id, first_id);
   EXPECT_EQ(held.ends_in, base::seconds(5));
   EXPECT_EQ(held.reserved, (std::vector<int64_t>{30, 20}));
   EXPECT_EQ(world.used("both"), 50);
-  const HoldCall done = world.ask(HoldAsk::commit, one, {10, 25});
+  const HoldCall done = world.ask(HoldAsk::commit, first_id, {10, 25});
   EXPECT_EQ(done.outcome, HoldOutcome::done);
   EXPECT_EQ(done.returned, 20);
   EXPECT_EQ(done.charged, 5);
@@ -113,31 +113,31 @@ TEST(Holds, AReservationIsTakenAtOnceAndCommitted) {
 TEST(Holds, AllOrNothing) {
   World world;
   EXPECT_EQ(world.used("b", Verb::take, 90), 90);
-  EXPECT_EQ(world.reserve(one, {30, 11}).outcome, HoldOutcome::refused);
+  EXPECT_EQ(world.reserve(first_id, {30, 11}).outcome, HoldOutcome::refused);
   EXPECT_EQ(world.used("a"), 0);
   EXPECT_EQ(world.used("both"), 0);
   EXPECT_EQ(world.holds.figures().holds, 0u);
-  EXPECT_EQ(world.reserve(one, {30, 10}).outcome, HoldOutcome::done);
-  const HoldCall more = world.ask(HoldAsk::extend, one, {5, 1});
+  EXPECT_EQ(world.reserve(first_id, {30, 10}).outcome, HoldOutcome::done);
+  const HoldCall more = world.ask(HoldAsk::extend, first_id, {5, 1});
   EXPECT_EQ(more.outcome, HoldOutcome::refused);
   EXPECT_EQ(more.reserved, (std::vector<int64_t>{30, 10}));
   EXPECT_EQ(more.rule, "b");
   EXPECT_EQ(world.used("a"), 30);
-  EXPECT_EQ(world.ask(HoldAsk::extend, one, {5, 0}).outcome, HoldOutcome::done);
+  EXPECT_EQ(world.ask(HoldAsk::extend, first_id, {5, 0}).outcome, HoldOutcome::done);
   EXPECT_EQ(world.used("a"), 35);
 }
 
 TEST(Holds, AnEndGivesBackAtItsMicrosecond) {
   World world;
-  world.reserve(one, {30, 0}, base::seconds(5));
+  world.reserve(first_id, {30, 0}, base::seconds(5));
   EXPECT_EQ(world.holds.next_due().us, noon + 5 * second);
   world.now += 5 * second - 1;
   EXPECT_EQ(world.used("a"), 30);
   world.now += 1;
   EXPECT_EQ(world.used("a"), 0);
-  EXPECT_EQ(world.ask(HoldAsk::extend, one, {1, 0}).outcome, HoldOutcome::ended);
-  EXPECT_EQ(world.ask(HoldAsk::renew, one).outcome, HoldOutcome::ended);
-  const HoldCall late = world.ask(HoldAsk::commit, one, {40, 2});
+  EXPECT_EQ(world.ask(HoldAsk::extend, first_id, {1, 0}).outcome, HoldOutcome::ended);
+  EXPECT_EQ(world.ask(HoldAsk::renew, first_id).outcome, HoldOutcome::ended);
+  const HoldCall late = world.ask(HoldAsk::commit, first_id, {40, 2});
   EXPECT_EQ(late.outcome, HoldOutcome::done);
   EXPECT_TRUE(late.late);
   EXPECT_EQ(late.charged, 42);
@@ -146,56 +146,56 @@ TEST(Holds, AnEndGivesBackAtItsMicrosecond) {
 
 TEST(Holds, TheRulesSayWhatAnEndAndALateCommitDo) {
   World keeps({}, {.keeps = true});
-  keeps.reserve(one, {30, 10}, base::seconds(5));
+  keeps.reserve(first_id, {30, 10}, base::seconds(5));
   keeps.now += 6 * second;
   EXPECT_EQ(keeps.used("both"), 40);
-  const HoldCall late = keeps.ask(HoldAsk::commit, one, {10, 15});
+  const HoldCall late = keeps.ask(HoldAsk::commit, first_id, {10, 15});
   EXPECT_EQ(late.outcome, HoldOutcome::done);
   EXPECT_TRUE(late.late);
   EXPECT_EQ(keeps.used("both"), 25);
   World ignores({}, {.ignores_late = true});
-  ignores.reserve(one, {30, 10}, base::seconds(5));
+  ignores.reserve(first_id, {30, 10}, base::seconds(5));
   ignores.now += 6 * second;
-  EXPECT_EQ(ignores.ask(HoldAsk::commit, one, {10, 15}).outcome, HoldOutcome::ended);
+  EXPECT_EQ(ignores.ask(HoldAsk::commit, first_id, {10, 15}).outcome, HoldOutcome::ended);
   EXPECT_EQ(ignores.used("both"), 0);
 }
 
 TEST(Holds, ATimeThatIsTooLongIsCut) {
   World world({}, {.ttl_max = base::seconds(10)});
-  EXPECT_EQ(world.reserve(one, {1, 0}, base::seconds(60)).ends_in, base::seconds(10));
-  EXPECT_EQ(world.ask(HoldAsk::renew, one, {}, base::seconds(3)).ends_in, base::seconds(3));
-  EXPECT_EQ(world.ask(HoldAsk::renew, one).ends_in, base::seconds(3));
+  EXPECT_EQ(world.reserve(first_id, {1, 0}, base::seconds(60)).ends_in, base::seconds(10));
+  EXPECT_EQ(world.ask(HoldAsk::renew, first_id, {}, base::seconds(3)).ends_in, base::seconds(3));
+  EXPECT_EQ(world.ask(HoldAsk::renew, first_id).ends_in, base::seconds(3));
 }
 
 TEST(Holds, AreBounded) {
   World world({.most = 2, .user_part = 2});
-  EXPECT_EQ(world.reserve(one, {1, 0}, {}, 0, "ann").outcome, HoldOutcome::done);
-  EXPECT_EQ(world.reserve(two, {1, 0}, {}, 0, "ann").outcome, HoldOutcome::full);
-  EXPECT_EQ(world.reserve(two, {1, 0}, {}, 0, "bob").outcome, HoldOutcome::done);
-  EXPECT_EQ(world.reserve(two, {1, 0}, {}, 0, "eve").outcome, HoldOutcome::full);
+  EXPECT_EQ(world.reserve(first_id, {1, 0}, {}, 0, "ann").outcome, HoldOutcome::done);
+  EXPECT_EQ(world.reserve(second_id, {1, 0}, {}, 0, "ann").outcome, HoldOutcome::full);
+  EXPECT_EQ(world.reserve(second_id, {1, 0}, {}, 0, "bob").outcome, HoldOutcome::done);
+  EXPECT_EQ(world.reserve(second_id, {1, 0}, {}, 0, "eve").outcome, HoldOutcome::full);
   EXPECT_EQ(world.used("a"), 2);
   // A settled one is remembered; then there is room.
-  world.ask(HoldAsk::release, one, {}, {}, "ann");
-  EXPECT_EQ(world.reserve(two, {1, 0}, {}, 0, "eve").outcome, HoldOutcome::full);
+  world.ask(HoldAsk::release, first_id, {}, {}, "ann");
+  EXPECT_EQ(world.reserve(second_id, {1, 0}, {}, 0, "eve").outcome, HoldOutcome::full);
   world.now += 601 * second;
   world.used("a");
-  EXPECT_EQ(world.reserve(two, {1, 0}, {}, 0, "eve").outcome, HoldOutcome::done);
+  EXPECT_EQ(world.reserve(second_id, {1, 0}, {}, 0, "eve").outcome, HoldOutcome::done);
 }
 
 TEST(Holds, AnotherUsersIdIsUnknown) {
   World world;
-  world.reserve(one, {1, 0}, {}, 0, "ann");
-  EXPECT_EQ(world.ask(HoldAsk::release, one, {}, {}, "bob").outcome, HoldOutcome::unknown);
-  EXPECT_EQ(world.ask(HoldAsk::release, one).outcome, HoldOutcome::unknown);
-  EXPECT_EQ(world.ask(HoldAsk::release, one, {}, {}, "ann").outcome, HoldOutcome::done);
+  world.reserve(first_id, {1, 0}, {}, 0, "ann");
+  EXPECT_EQ(world.ask(HoldAsk::release, first_id, {}, {}, "bob").outcome, HoldOutcome::unknown);
+  EXPECT_EQ(world.ask(HoldAsk::release, first_id).outcome, HoldOutcome::unknown);
+  EXPECT_EQ(world.ask(HoldAsk::release, first_id, {}, {}, "ann").outcome, HoldOutcome::done);
 }
 
 TEST(Holds, ManyExtensionsKeepTheirBound) {
   World world;
-  ASSERT_EQ(world.reserve(one, {0, 0}).outcome, HoldOutcome::done);
-  for (int i = 0; i < 400; ++i) world.ask(HoldAsk::extend, one, {i % 8 == 0 ? 1 : 0, 0});
+  ASSERT_EQ(world.reserve(first_id, {0, 0}).outcome, HoldOutcome::done);
+  for (int i = 0; i < 400; ++i) world.ask(HoldAsk::extend, first_id, {i % 8 == 0 ? 1 : 0, 0});
   EXPECT_EQ(world.used("a"), 50);
-  const HoldCall back = world.ask(HoldAsk::release, one);
+  const HoldCall back = world.ask(HoldAsk::release, first_id);
   EXPECT_EQ(back.outcome, HoldOutcome::done);
   // The units of the last 256 parts go back; the older ones count as used.
   EXPECT_EQ(back.returned, 32);
@@ -311,7 +311,7 @@ TEST(Holds, EqualTheModelInAnyHistory) {
     for (int step = 0; step < 60; ++step) {
       world.now += dice(3) == 0 ? dice(int64_t{8}) * second : 0;
       pass();
-      const std::string id = dice(2) == 0 ? one : two;
+      const std::string id = dice(2) == 0 ? first_id : second_id;
       const std::array<int64_t, 2> units{dice(int64_t{30}), dice(int64_t{30})};
       const auto its = model.find(id);
       Known* const known = its == model.end() ? nullptr : &its->second;
@@ -399,6 +399,167 @@ TEST(Holds, EqualTheModelInAnyHistory) {
   for (const HoldOutcome outcome : {HoldOutcome::done, HoldOutcome::refused, HoldOutcome::unknown,
                                     HoldOutcome::in_use, HoldOutcome::settled, HoldOutcome::ended})
     EXPECT_GT(seen[outcome], 100u) << static_cast<int>(outcome);
+}
+
+// A counter whose list of limits changes (a reload, an override), with holds on it: what is granted
+// never exceeds a limit under which it was taken, when each settled hold counts as what it used.
+class Changing {
+ public:
+  Changing() {
+    for (size_t i = 0; i < lists_.size(); ++i) ids_[i] = spaces_.hold_limits(lists_[i]);
+    space_ = spaces_.hold("test:", "", {});
+  }
+
+  void pass(int64_t us) {
+    now_ += us;
+    holds_.end_due({now_});
+    for (Batch& one : batches_)
+      if (one.id != 0 && one.end <= now_) one = {};  // its end gave all back
+  }
+  void use_list(size_t list) { list_ = list; }
+  void take(int64_t units) {
+    if (settle_charge(charge(Verb::take, units))) add({.units = units});
+  }
+  void put(int64_t units) {
+    settle_charge(charge(Verb::put, units));
+    // The latest first, of each window; so it is not followed: what was before is not looked at.
+    forgotten_before_ = now_;
+  }
+  void reserve(int64_t units, int64_t ttl) {
+    request::Charge one = charge(Verb::reserve, units);
+    limit::Decision decisions[2];
+    request::Group group{.charge_count = 1};
+    const Holds::Share share{1, "changing"};
+    HoldCall call{.ttl = {ttl}};
+    holds_.reserve(call, {}, {{&group, 1}, {&one, 1}, decisions}, {&share, 1}, {&units, 1}, {now_});
+    written_ = list_;
+    if (call.outcome != HoldOutcome::done) return;
+    names_.push_back(call.made_id);
+    add({.units = units, .id = names_.size(), .end = now_ + ttl});
+  }
+  // `part` of 4 of what is held.
+  void commit(size_t id, int64_t part) {
+    std::vector<Batch*> its;
+    int64_t held = 0;
+    for (Batch& one : batches_)
+      if (one.id == id) {
+        its.push_back(&one);
+        held += one.units;
+      }
+    if (its.empty()) return;
+    int64_t used = held * part / 4;
+    HoldCall call{.ask = HoldAsk::commit, .id = names_[id - 1], .units = {used}};
+    holds_.settle(call, {now_});
+    ASSERT_EQ(call.outcome, HoldOutcome::done);
+    for (Batch* one : its) {  // the earliest first
+      const int64_t filled = std::min(one->units, used);
+      used -= filled;
+      one->units = filled;
+      one->id = 0;
+    }
+    ++settled_;
+  }
+  void extend(size_t id, int64_t units) {
+    Batch* first = nullptr;
+    for (Batch& one : batches_)
+      if (one.id == id && first == nullptr) first = &one;
+    if (first == nullptr) return;
+    HoldCall call{.ask = HoldAsk::extend, .id = names_[id - 1], .units = {units}};
+    holds_.settle(call, {now_});
+    if (call.outcome != HoldOutcome::done) return;
+    const int64_t end = now_ + call.ends_in.us;
+    for (Batch& one : batches_)
+      if (one.id == id) one.end = end;
+    add({.units = units, .id = id, .list = written_, .end = end}, false);
+  }
+  size_t ids() const { return names_.size(); }
+  size_t settled() const { return settled_; }
+
+  void check(const std::string& told) const {
+    for (const Batch& first : batches_) {
+      int64_t in_window = 0, in_log = 0;
+      for (const Batch& one : batches_) {
+        if (one.at < forgotten_before_ || first.at < forgotten_before_) continue;
+        if (has_window(one.list) && one.at / window_us == first.at / window_us)
+          in_window += one.units;
+        if (has_log(one.list) && one.at >= first.at && one.at < first.at + log_us)
+          in_log += one.units;
+      }
+      ASSERT_LE(in_window, 20) << told;
+      ASSERT_LE(in_log, 12) << told;
+    }
+  }
+
+ private:
+  static constexpr int64_t window_us = 10, log_us = 4;
+  struct Batch {
+    int64_t units = 0;
+    size_t id = 0;  // of the hold that has it; 0: none
+    size_t list = 0;
+    int64_t at = 0, end = 0;
+  };
+  static bool has_window(size_t list) { return list != 2; }
+  static bool has_log(size_t list) { return list != 0; }
+
+  void add(Batch batch, bool by_list = true) {
+    batch.at = now_;
+    if (by_list) batch.list = list_;
+    batches_.push_back(batch);
+  }
+  request::Charge charge(Verb verb, int64_t units) const {
+    return {.space = space_.get(),
+            .key = "k",
+            .verb = verb,
+            .cost = units,
+            .limits = lists_[list_],
+            .limits_id = ids_[list_].id()};
+  }
+  bool settle_charge(request::Charge one) {
+    limit::Decision decisions[2];
+    request::Group group{.charge_count = 1};
+    store_.apply({{&group, 1}, {&one, 1}, decisions}, {now_});
+    written_ = list_;
+    return group.allowed;
+  }
+
+  const limit::Limit window_{limit::Algorithm::aligned_window, 20, {window_us}};
+  const limit::Limit log_{limit::Algorithm::sliding_log, 12, {log_us}};
+  const std::array<std::vector<limit::Limit>, 3> lists_{{{window_}, {window_, log_}, {log_}}};
+  request::Spaces spaces_;
+  EmbeddedStore store_{16 << 20, base::Hash(1), spaces_};
+  Holds holds_{store_, spaces_, {}};
+  std::array<request::LimitsRef, 3> ids_;
+  request::SpaceRef space_;
+  size_t list_ = 0, written_ = 0;  // in force, and that of the counter
+  int64_t now_ = noon;
+  int64_t forgotten_before_ = 0;
+  std::vector<std::string> names_;
+  std::vector<Batch> batches_;
+  size_t settled_ = 0;
+};
+
+TEST(Holds, NothingExceedsALimitWhileTheListsChange) {
+  tests::Dice dice(20261202);
+  size_t settled = 0;
+  for (int round = 0; round < 1'500; ++round) {
+    Changing counter;
+    std::string told = "round " + std::to_string(round);
+    for (int step = 0; step < 50; ++step) {
+      const int what = dice(9);
+      const int64_t n = 1 + dice(int64_t{6});
+      told += " " + std::to_string(what) + ":" + std::to_string(n);
+      const size_t id = counter.ids() == 0 ? 0 : 1 + dice(counter.ids());
+      if (what <= 1) counter.pass(dice(int64_t{4}));
+      if (what == 2) counter.use_list(dice(size_t{3}));
+      if (what == 3) counter.take(n);
+      if (what == 4 || what == 5) counter.reserve(n, 1 + dice(int64_t{20}));
+      if (what == 6 && id > 0) counter.extend(id, n);
+      if (what >= 7 && id > 0) counter.commit(id, dice(int64_t{5}));
+      ASSERT_NO_FATAL_FAILURE(counter.check(told));
+    }
+    settled += counter.settled();
+  }
+  EXPECT_GT(settled, 3'000u);
 }
 
 }  // namespace
