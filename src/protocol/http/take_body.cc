@@ -258,12 +258,28 @@ constexpr int64_t window_places = 6;          // decimal places of seconds: micr
 static_assert(base::bounds::quota_max == 9'007'199'254'740'991 &&
               base::bounds::window_us_max == int64_t{36'600} * 86'400 * 1'000'000 &&
               limit::slots_max == 8 && takes_entries_max == 64 && take_name_bytes_max == 64 &&
-              request::charge_id_bytes_min == 16 && request::charge_id_bytes_max == 64);
+              request::charge_id_bytes_min == 16 && request::charge_id_bytes_max == 64 &&
+              takes_together_max == 64 && hold_ttl_max == base::seconds(86'400) &&
+              request::holder_bytes_max == 255);
 
 // A set of members is a bit mask, by these numbers.
-enum class BodyMember : uint32_t { entries, key, limits, takes, n, all, mode, detail, timeout, id };
-constexpr std::array<std::string_view, 10> body_members = {
-    "entries", "key", "limits", "takes", "n", "all", "mode", "detail", "timeout", "id"};
+enum class BodyMember : uint32_t {
+  entries,
+  key,
+  limits,
+  takes,
+  n,
+  all,
+  mode,
+  detail,
+  timeout,
+  id,
+  ttl,
+  holder
+};
+constexpr std::array<std::string_view, 12> body_members = {"entries", "key", "limits", "takes",
+                                                           "n",       "all", "mode",   "detail",
+                                                           "timeout", "id",  "ttl",    "holder"};
 enum class LimitMember : uint32_t {
   name,
   quota,
@@ -330,6 +346,15 @@ class TakeBodyParser {
     return scanner_.is_done() || scanner_.broken("something stands behind its object");
   }
 
+  bool read_hold(request::HoldAsk ask) {
+    if (!base::utf8::is_valid(json_)) return fail_encoding();
+    if (scanner_.peek() != '{') return fail_hold_start(ask);
+    TakeDraft draft{allowed_in_hold(ask), 0, false, 1, {}};
+    if (!read_hold_members(ask, draft) || !finish_hold(ask, draft)) return false;
+    body_.has_copies = scanner_.has_copies();
+    return scanner_.is_done() || scanner_.broken("something stands behind its object");
+  }
+
  private:
   using enum BodyMember;
   using enum LimitMember;
@@ -373,6 +398,10 @@ class TakeBodyParser {
         return read_timeout();
       case id:
         return read_id();
+      case ttl:
+        return read_ttl();
+      case holder:
+        return read_holder();
     }
     return false;
   }
@@ -463,6 +492,96 @@ class TakeBodyParser {
     if (scanner_.peek() != '"') return scanner_.refuse(sentence);
     if (!scanner_.read_text(body_.id)) return false;
     return request::is_charge_id(body_.id) || scanner_.fail({sentence});
+  }
+
+  // ---- Holds ----
+
+  static uint32_t allowed_in_hold(request::HoldAsk ask) {
+    switch (ask) {
+      case request::HoldAsk::reserve:
+        return set_of(entries, key, limits, takes, n, detail, id, ttl, holder);
+      case request::HoldAsk::extend:
+        return set_of(id, n, ttl);
+      case request::HoldAsk::renew:
+        return set_of(id, ttl);
+      case request::HoldAsk::commit:
+        return set_of(id, n, entries, key, limits, takes);
+      case request::HoldAsk::release:
+        return set_of(id);
+    }
+    return 0;
+  }
+
+  static bool has_units(request::HoldAsk ask) {
+    return ask == request::HoldAsk::extend || ask == request::HoldAsk::commit;
+  }
+
+  bool read_hold_members(request::HoldAsk ask, TakeDraft& draft) {
+    return read_object([&](std::string_view its_name) {
+      if (ask == request::HoldAsk::reserve && its_name == "timeout")
+        return scanner_.fail(
+            {"a reservation does not wait for units yet: leave `timeout` out, and "
+             "send it again when `retry_after` has passed"});
+      const size_t which = find_member(its_name, body_members, draft.allowed, draft.seen);
+      if (which == body_members.size()) return false;
+      const auto member = static_cast<BodyMember>(which);
+      return member == n && has_units(ask) ? read_units_of_hold() : read_member(member, draft);
+    });
+  }
+
+  bool read_units_of_hold() {
+    constexpr std::string_view sentence =
+        "`n` must be a whole number from 0 to 9007199254740991, or a list of such numbers, one for "
+        "each of the `takes` that were reserved";
+    const auto read_one = [&] {
+      int64_t one = 0;
+      if (!read_scaled(sentence, 0, base::bounds::quota_max, one)) return false;
+      body_.units.push_back(one);
+      return true;
+    };
+    body_.has_units_list = scanner_.peek() == '[';
+    return body_.has_units_list ? read_list(sentence, takes_together_max, "n", read_one)
+                                : read_one();
+  }
+
+  bool finish_hold(request::HoldAsk ask, TakeDraft& draft) {
+    const auto has = [&draft](uint32_t which) { return (draft.seen & which) != 0; };
+    if (!has(set_of(id)) && ask != request::HoldAsk::reserve)
+      return scanner_.fail({"`id` is missing: add that of the reservation"});
+    if (!has(set_of(n)) && has_units(ask))
+      return scanner_.fail({ask == request::HoldAsk::commit
+                                ? "`n` is missing: add the units that were used"
+                                : "`n` is missing: add how many units more"});
+    if (ask == request::HoldAsk::reserve) return finish_body(draft);
+    if (!has(set_of(entries, key, limits, takes))) return true;
+    if (!finish_body(draft)) return false;
+    if (body_.units.size() != body_.subjects.size())
+      return fail_at("n", {"`n` must have one number for each of `takes`: ",
+                           std::to_string(body_.subjects.size())});
+    for (size_t i = 0; i < body_.units.size(); ++i) body_.subjects[i].n = body_.units[i];
+    return true;
+  }
+
+  bool read_ttl() {
+    constexpr std::string_view sentence =
+        "`ttl` must be a number of seconds above 0 and up to 86400, with at most 6 digits behind "
+        "the point";
+    if (!read_scaled(sentence, window_places, hold_ttl_max.us, body_.ttl.us)) return false;
+    return body_.ttl.us > 0 || scanner_.fail({sentence});
+  }
+
+  bool read_holder() {
+    constexpr std::string_view sentence = "`holder` must be a text of at most 255 bytes";
+    if (scanner_.peek() != '"') return scanner_.refuse(sentence);
+    if (!scanner_.read_text(body_.holder)) return false;
+    return body_.holder.size() <= request::holder_bytes_max || scanner_.fail({sentence});
+  }
+
+  bool fail_hold_start(request::HoldAsk ask) {
+    if (ask == request::HoldAsk::reserve || json_.starts_with("\xEF\xBB\xBF")) return fail_start();
+    return scanner_.fail({scanner_.is_done() ? "the body is empty: send" : "the body must be",
+                          " an object such as {\"id\": \"0c7a2f8e-5d1b-4b1e\"",
+                          has_units(ask) ? ", \"n\": 120}" : "}"});
   }
 
   // ---- Entries ----
@@ -866,7 +985,7 @@ class TakeBodyParser {
 
 }  // namespace
 
-bool TakeBodyReader::read(std::string_view json, const BodyForm& wanted, TakeBody& body) {
+void TakeBodyReader::begin(TakeBody& body) {
   body.has_takes = body.each = body.detail = body.has_copies = false;
   body.timeout.reset();
   body.id = {};
@@ -876,7 +995,22 @@ bool TakeBodyReader::read(std::string_view json, const BodyForm& wanted, TakeBod
   body.problem.clear();
   body.pointer.clear();
   texts_.clear();
+}
+
+bool TakeBodyReader::read(std::string_view json, const BodyForm& wanted, TakeBody& body) {
+  begin(body);
   return TakeBodyParser(json, wanted, texts_, body).read();
+}
+
+bool TakeBodyReader::read_hold(std::string_view json, request::HoldAsk ask, TakeBody& body) {
+  constexpr BodyForm with_n, without_n{.has_n = false};
+  begin(body);
+  body.ttl = {};
+  body.holder = {};
+  body.units.clear();
+  body.has_units_list = false;
+  return TakeBodyParser(json, ask == request::HoldAsk::commit ? without_n : with_n, texts_, body)
+      .read_hold(ask);
 }
 
 // ---- In a query ----

@@ -21,6 +21,15 @@
 //             empty. The names of a list must differ.
 //   numbers   Integers, 0 to base::bounds::quota_max, unless stated otherwise; 1.0 and 1e2 are
 //             integers.
+//   hold      The bodies of `read_hold`, by what is asked (request/hold.h):
+//               reserve   subjects with `n` and `detail` as above; `ttl`, `id`, `holder`
+//               extend    `id`, units, `ttl`        renew     `id`, `ttl`
+//               commit    `id`, units, and perhaps subjects, without an `n` of their own
+//               release   `id`
+//             `id` and units are required, but the id of a reserve. `ttl`: seconds above 0, up to
+//             hold_ttl_max, with up to 6 digits after the point. `holder`: a text of up to
+//             request::holder_bytes_max bytes. Units: `n`, a number or a list of 1 to
+//             takes_together_max numbers; where there are subjects one for each.
 //   members   Unknown and repeated members are errors.
 #pragma once
 
@@ -37,6 +46,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "limit/limit.h"
+#include "request/hold.h"
 #include "request/request.h"
 
 namespace sluice::http {
@@ -132,6 +142,9 @@ inline constexpr size_t takes_entries_max = 64;   // of one subject
 inline constexpr size_t takes_together_max = 64;  // of `takes`
 inline constexpr size_t batch_takes_max = 1000;   // of /v1/batch
 
+// The longest `ttl` that a body may name. A rule may have a shorter bound.
+inline constexpr base::Duration hold_ttl_max = base::seconds(86'400);
+
 // What the path of the request allows in the body.
 struct BodyForm {
   size_t takes_max = takes_together_max;  // 0: `takes` is not allowed
@@ -169,13 +182,20 @@ struct TakeBody {
   bool has_copies = false;  // some texts had escapes, so they are not views into the body's text
   std::optional<base::Duration> timeout{};
   std::string_view id{};  // empty: there is none
-  // 1 or more. `n` and `all` of the body apply to those without their own.
+  // 1 or more; of a hold's body may be none. `n` and `all` of the body apply to those without their
+  // own.
   std::vector<TakeSubject> subjects;
   std::vector<request::Entry> entries;
   std::vector<NamedLimit> limits;
   // The problem as a sentence on one line, and its place as a JSON pointer (RFC 6901); empty: none.
   // For a member whose name has more than 64 bytes the pointer is that of its object.
   std::string problem, pointer;
+
+  // Set by `read_hold` alone.
+  base::Duration ttl{};         // 0: there is none
+  std::string_view holder{};    // empty: there is none
+  std::vector<int64_t> units;   // of extend and commit
+  bool has_units_list = false;  // `n` is a list
 
   std::span<const request::Entry> entries_of(const TakeSubject& subject) const {
     if (subject.is_inline) return {};
@@ -195,8 +215,12 @@ class TakeBodyReader {
 
   // False: the body has an error, in `body.problem` and `body.pointer`; the rest must not be used.
   bool read(std::string_view json, const BodyForm& wanted, TakeBody& body);
+  // The same of a body that asks about a hold.
+  bool read_hold(std::string_view json, request::HoldAsk ask, TakeBody& body);
 
  private:
+  void begin(TakeBody& body);
+
   base::Arena texts_;  // the texts that had escapes
 };
 

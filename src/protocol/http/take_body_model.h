@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -22,12 +23,30 @@
 #include "limit/decide.h"
 #include "limit/limit.h"
 #include "protocol/http/take_body.h"
+#include "request/hold.h"
 #include "testing/utf8_model.h"
 
 namespace sluice::http::take_model {
 
 using Json = nlohmann::ordered_json;
 using limit::Algorithm;
+using request::HoldAsk;
+
+// The form of a body: as `wanted` says or, with `hold`, of one that asks about a hold.
+struct Form {
+  BodyForm wanted{};
+  std::optional<HoldAsk> hold{};
+};
+
+inline Form form_of(HoldAsk ask) {
+  return {{.has_n = ask != HoldAsk::commit}, ask};
+}
+
+inline bool read_by(TakeBodyReader& reader, std::string_view json, const Form& form,
+                    TakeBody& body) {
+  return form.hold ? reader.read_hold(json, *form.hold, body)
+                   : reader.read(json, form.wanted, body);
+}
 
 struct NamedLimit {
   std::string name;
@@ -50,13 +69,24 @@ struct Asked {
   std::optional<int64_t> timeout_us;
   std::vector<Subject> subjects;
   std::string id{};
+  // Of holds.
+  int64_t ttl_us = 0;
+  std::string holder{};
+  std::vector<int64_t> units{};
+  bool has_units_list = false;
   friend bool operator==(const Asked&, const Asked&) = default;
 };
 
-inline Asked asked_of(const TakeBody& body) {
+inline Asked asked_of(const TakeBody& body, const Form& form) {
   Asked asked{body.has_takes, body.each, body.detail, {}, {}};
   if (body.timeout) asked.timeout_us = body.timeout->us;
   asked.id = body.id;
+  if (form.hold) {
+    asked.ttl_us = body.ttl.us;
+    asked.holder = body.holder;
+    asked.units = body.units;
+    asked.has_units_list = body.has_units_list;
+  }
   for (const TakeSubject& from : body.subjects) {
     Subject& subject = asked.subjects.emplace_back();
     if (from.is_inline) subject.key = std::string(from.key);
@@ -188,6 +218,40 @@ class Reader {
  public:
   explicit Reader(const BodyForm& wanted) : wanted_(wanted) {}
 
+  Asked read_hold(const Json& json, HoldAsk ask) const {
+    static const std::map<HoldAsk, std::set<std::string>> allowed = {
+        {HoldAsk::reserve,
+         {"entries", "key", "limits", "takes", "n", "detail", "id", "ttl", "holder"}},
+        {HoldAsk::extend, {"id", "n", "ttl"}},
+        {HoldAsk::renew, {"id", "ttl"}},
+        {HoldAsk::commit, {"id", "n", "entries", "key", "limits", "takes"}},
+        {HoldAsk::release, {"id"}},
+    };
+    check_members(json, allowed.at(ask));
+    Asked asked;
+    asked.has_takes = member(json, "takes") != nullptr;
+    if (const Json* detail = member(json, "detail")) asked.detail = boolean(*detail);
+    asked.id = id_of(json);
+    require(ask == HoldAsk::reserve || !asked.id.empty());
+    if (const Json* ttl = member(json, "ttl")) {
+      asked.ttl_us = number(*ttl, 6, int64_t{86'400} * 1'000'000);
+      require(asked.ttl_us > 0);
+    }
+    if (const Json* holder = member(json, "holder")) asked.holder = text(*holder);
+    require(asked.holder.size() <= 255);
+    if (ask == HoldAsk::extend || ask == HoldAsk::commit) read_units(json, asked);
+    const bool has_subject = asked.has_takes || member(json, "entries") != nullptr ||
+                             member(json, "key") != nullptr || member(json, "limits") != nullptr;
+    if (ask == HoldAsk::reserve) read_subjects(json, n_of(json), {}, asked);
+    if (ask != HoldAsk::commit || !has_subject) return asked;
+    Json without_units = json;
+    without_units.erase("sn");
+    read_subjects(without_units, {}, {}, asked);
+    require(asked.units.size() == asked.subjects.size());
+    for (size_t i = 0; i < asked.units.size(); ++i) asked.subjects[i].n = asked.units[i];
+    return asked;
+  }
+
   Asked read(const Json& json) const {
     std::set<std::string> allowed = {"takes", "detail"};
     if (!wanted_.only_takes) {
@@ -208,19 +272,25 @@ class Reader {
       asked.each = text(*mode) == "each";
     }
     if (const Json* detail = member(json, "detail")) asked.detail = boolean(*detail);
-    if (const Json* id = member(json, "id")) {
-      asked.id = text(*id);
-      require(asked.id.size() >= 16 && asked.id.size() <= 64 &&
-              asked.id.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                         "0123456789_-") == std::string::npos);
-    }
+    asked.id = id_of(json);
     if (const Json* timeout = member(json, "timeout"))
       asked.timeout_us = number(*timeout, 6, base::bounds::window_us_max);
     const std::optional<int64_t> n = n_of(json);
     const std::optional<bool> all = all_of(json, n);
+    read_subjects(json, n, all, asked);
+    return asked;
+  }
+
+ private:
+  static void require(bool holds) {
+    if (!holds) throw Refused{};
+  }
+
+  void read_subjects(const Json& json, std::optional<int64_t> n, std::optional<bool> all,
+                     Asked& asked) const {
     if (!asked.has_takes) {
       asked.subjects.push_back(subject(json, n, all));
-      return asked;
+      return;
     }
     for (const char* other : {"entries", "key", "limits"}) require(!member(json, other));
     const Json& list = *member(json, "takes");
@@ -229,12 +299,26 @@ class Reader {
       check_members(take, subject_members());
       asked.subjects.push_back(subject(take, n, all));
     }
-    return asked;
   }
 
- private:
-  static void require(bool holds) {
-    if (!holds) throw Refused{};
+  // Empty: there is none.
+  static std::string id_of(const Json& json) {
+    const Json* const found = member(json, "id");
+    if (found == nullptr) return {};
+    const std::string id = text(*found);
+    require(id.size() >= 16 && id.size() <= 64 &&
+            id.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                 "0123456789_-") == std::string::npos);
+    return id;
+  }
+
+  static void read_units(const Json& json, Asked& asked) {
+    const Json* const n = member(json, "n");
+    require(n != nullptr);
+    asked.has_units_list = n->is_array();
+    require(!asked.has_units_list || (!n->empty() && n->size() <= takes_together_max));
+    const Json all = asked.has_units_list ? *n : Json::array({*n});
+    for (const Json& one : all) asked.units.push_back(number(one, 0, base::bounds::quota_max));
   }
 
   static const Json* member(const Json& object, const std::string& name) {
@@ -424,11 +508,12 @@ class Reader {
 };
 
 // What `json` is read as; nothing if it is refused.
-inline std::optional<Asked> read(const std::string& json, const BodyForm& wanted) {
+inline std::optional<Asked> read(const std::string& json, const Form& form) {
   const auto document = parsed(json);
   if (!document) return {};
   try {
-    return Reader(wanted).read(*document);
+    const Reader reader(form.wanted);
+    return form.hold ? reader.read_hold(*document, *form.hold) : reader.read(*document);
   } catch (const Refused&) {
     return {};
   }
@@ -442,7 +527,9 @@ class Writer {
  public:
   explicit Writer(Choose& choose) : choose_(choose) {}
 
-  std::string write(const Asked& asked, const BodyForm& wanted) {
+  std::string write(const Asked& asked, const Form& form) {
+    if (form.hold) return write_hold(asked, form);
+    const BodyForm& wanted = form.wanted;
     std::vector<std::string> members;
     if (asked.each || (wanted.has_mode && choose_(4) == 0))
       members.push_back(member("mode", text(asked.each ? "each" : "all")));
@@ -450,8 +537,30 @@ class Writer {
       members.push_back(member("detail", asked.detail ? "true" : "false"));
     if (!asked.id.empty()) members.push_back(member("id", text(asked.id)));
     if (asked.timeout_us) members.push_back(member("timeout", number(*asked.timeout_us, 6)));
+    return write_subjects(asked, wanted, members);
+  }
+
+ private:
+  std::string write_hold(const Asked& asked, const Form& form) {
+    std::vector<std::string> members;
+    if (asked.detail || (form.hold == HoldAsk::reserve && choose_(4) == 0))
+      members.push_back(member("detail", asked.detail ? "true" : "false"));
+    if (!asked.id.empty()) members.push_back(member("id", text(asked.id)));
+    if (asked.ttl_us > 0) members.push_back(member("ttl", number(asked.ttl_us, 6)));
+    if (!asked.holder.empty() || (form.hold == HoldAsk::reserve && choose_(4) == 0))
+      members.push_back(member("holder", text(asked.holder)));
+    std::vector<std::string> units;
+    for (const int64_t one : asked.units) units.push_back(number(one, 0));
+    if (!units.empty())
+      members.push_back(member("n", asked.has_units_list ? list(units) : units[0]));
+    if (asked.subjects.empty()) return blanks() + object(members) + blanks();
+    return write_subjects(asked, form.wanted, members);
+  }
+
+  std::string write_subjects(const Asked& asked, const BodyForm& wanted,
+                             std::vector<std::string>& members) {
     if (!asked.has_takes) {
-      append_subject(members, asked.subjects[0], wanted, 1);
+      append_subject(members, asked.subjects[0], wanted, wanted.has_n ? 1 : asked.subjects[0].n);
       return blanks() + object(members) + blanks();
     }
     // The body may have an `n` for the subjects that have none of their own.
@@ -463,14 +572,13 @@ class Writer {
     std::vector<std::string> takes;
     for (const Subject& subject : asked.subjects) {
       std::vector<std::string> its;
-      append_subject(its, subject, wanted, n_of_body);
+      append_subject(its, subject, wanted, wanted.has_n ? n_of_body : subject.n);
       takes.push_back(object(its));
     }
     members.push_back(member("takes", list(takes)));
     return blanks() + object(members) + blanks();
   }
 
- private:
   void append_subject(std::vector<std::string>& members, const Subject& subject,
                       const BodyForm& wanted, int64_t n_by_default) {
     if (subject.all)

@@ -21,13 +21,18 @@ namespace sluice::http::take_body_reader_test {
 namespace {
 
 using limit::Algorithm;
+using request::HoldAsk;
 using take_model::Asked;
+using take_model::Form;
+using take_model::read_by;
 
 class Random {
  public:
   explicit Random(uint32_t seed) : dice_(seed) {}
 
-  Asked asked(const BodyForm& wanted) {
+  Asked asked(const Form& form) {
+    if (form.hold) return asked_of_hold(form);
+    const BodyForm& wanted = form.wanted;
     Asked asked;
     asked.has_takes = wanted.only_takes || (wanted.takes_max > 0 && dice_(3) == 0);
     asked.each = wanted.has_mode && dice_(2) == 0;
@@ -61,6 +66,30 @@ class Random {
   size_t operator()(size_t n) { return dice_(n); }
 
  private:
+  Asked asked_of_hold(const Form& form) {
+    Asked asked;
+    const HoldAsk ask = *form.hold;
+    const bool reserves = ask == HoldAsk::reserve, commits = ask == HoldAsk::commit;
+    if (!reserves || dice_(2) == 0) asked.id = id();
+    if (!commits && ask != HoldAsk::release && dice_(2) == 0)
+      asked.ttl_us = number(int64_t{86'400} * 1'000'000, 1);
+    if (reserves) {
+      asked.detail = dice_(2) == 0;
+      if (dice_(2) == 0) asked.holder = text(0);
+    }
+    if (reserves || (commits && dice_(2) == 0)) {
+      asked.has_takes = dice_(3) == 0;
+      const size_t count = asked.has_takes ? 1 + dice_(size_t{4}) : 1;
+      for (size_t i = 0; i < count; ++i) asked.subjects.push_back(subject(form.wanted));
+    }
+    if (reserves || ask == HoldAsk::renew || ask == HoldAsk::release) return asked;
+    const size_t count = asked.subjects.empty() ? 1 + dice_(size_t{3}) : asked.subjects.size();
+    asked.has_units_list = count > 1 || dice_(2) == 0;
+    for (size_t i = 0; i < count; ++i) asked.units.push_back(number(base::bounds::quota_max, 0));
+    for (size_t i = 0; i < asked.subjects.size(); ++i) asked.subjects[i].n = asked.units[i];
+    return asked;
+  }
+
   take_model::Subject subject(const BodyForm& wanted) {
     take_model::Subject subject;
     if (dice_(2) == 0) {
@@ -125,35 +154,35 @@ class Random {
   tests::Dice dice_;
 };
 
-// What /v1/take, put, wait, batch, reset and charge allow in their bodies; and one that allows
-// almost nothing.
-std::vector<BodyForm> make_all_wanted() {
-  std::vector<BodyForm> all(7);
-  all[0].has_mode = true;
-  all[1].has_all = true;
-  all[2].takes_max = 0;
-  all[2].has_timeout = true;
-  all[3].takes_max = batch_takes_max;
-  all[3].only_takes = true;
-  all[4].has_n = false;
-  all[5].takes_max = 0;
-  all[5].has_n = all[5].has_detail = false;
-  all[6].has_id = true;
-  return all;
-}
-const std::vector<BodyForm> all_wanted = make_all_wanted();
+// What /v1/take, put, wait, batch, reset and charge allow in their bodies; one that allows almost
+// nothing; and what is asked of holds.
+const std::vector<Form> all_forms = {
+    {{.has_mode = true}},
+    {{.has_all = true}},
+    {{.takes_max = 0, .has_timeout = true}},
+    {{.takes_max = batch_takes_max, .only_takes = true}},
+    {{.has_n = false}},
+    {{.takes_max = 0, .has_detail = false, .has_n = false}},
+    {{.has_id = true}},
+    take_model::form_of(HoldAsk::reserve),
+    take_model::form_of(HoldAsk::extend),
+    take_model::form_of(HoldAsk::renew),
+    take_model::form_of(HoldAsk::commit),
+    take_model::form_of(HoldAsk::release),
+};
 
 TEST(TakeBodyReader, ReadsRandomBodiesInAnyLayout) {
   TakeBodyReader reader;
   TakeBody body;
   for (uint32_t seed = 0; seed < 5000; ++seed) {
     Random random(seed);
-    const BodyForm& wanted = all_wanted[seed % all_wanted.size()];
-    const Asked asked = random.asked(wanted);
-    const std::string json = take_model::Writer(random).write(asked, wanted);
-    ASSERT_TRUE(reader.read(json, wanted, body)) << "seed " << seed << ": " << body.problem << json;
-    ASSERT_EQ(take_model::asked_of(body), asked) << "seed " << seed << ": " << json;
-    ASSERT_EQ(take_model::read(json, wanted), asked) << "seed " << seed << ": " << json;
+    const Form& form = all_forms[seed % all_forms.size()];
+    const Asked asked = random.asked(form);
+    const std::string json = take_model::Writer(random).write(asked, form);
+    ASSERT_TRUE(read_by(reader, json, form, body))
+        << "seed " << seed << ": " << body.problem << json;
+    ASSERT_EQ(take_model::asked_of(body, form), asked) << "seed " << seed << ": " << json;
+    ASSERT_EQ(take_model::read(json, form), asked) << "seed " << seed << ": " << json;
   }
 }
 
@@ -163,16 +192,16 @@ TEST(TakeBodyReader, AcceptsAndRejectsLikeTheModel) {
   size_t accepted = 0, refused = 0;
   for (uint32_t seed = 0; seed < 20'000; ++seed) {
     Random random(seed);
-    const BodyForm& wanted = all_wanted[seed % all_wanted.size()];
-    std::string json = take_model::Writer(random).write(random.asked(wanted), wanted);
+    const Form& form = all_forms[seed % all_forms.size()];
+    std::string json = take_model::Writer(random).write(random.asked(form), form);
     random.spoil(json);
-    const bool sound = reader.read(json, wanted, body);
-    const auto expected = take_model::read(json, wanted);
+    const bool sound = read_by(reader, json, form, body);
+    const auto expected = take_model::read(json, form);
     ASSERT_EQ(sound, expected.has_value()) << "seed " << seed << ": " << body.problem << "\n"
                                            << json;
     ++(sound ? accepted : refused);
     if (sound) {
-      ASSERT_EQ(take_model::asked_of(body), *expected) << "seed " << seed << ": " << json;
+      ASSERT_EQ(take_model::asked_of(body, form), *expected) << "seed " << seed << ": " << json;
     }
     ASSERT_TRUE(base::utf8::is_valid(body.problem)) << "seed " << seed;
   }
@@ -185,12 +214,12 @@ TEST(TakeBodyReader, RefusesEveryBeginningOfABody) {
   TakeBody body;
   for (uint32_t seed = 0; seed < 500; ++seed) {
     Random random(seed);
-    const BodyForm& wanted = all_wanted[seed % all_wanted.size()];
-    const std::string json = take_model::Writer(random).write(random.asked(wanted), wanted);
+    const Form& form = all_forms[seed % all_forms.size()];
+    const std::string json = take_model::Writer(random).write(random.asked(form), form);
     for (size_t size = 0; size <= json.rfind('}'); ++size) {
       // A copy of the exact size, so that a sanitizer finds a read past its end.
       const std::vector<char> part(json.begin(), json.begin() + static_cast<ptrdiff_t>(size));
-      ASSERT_FALSE(reader.read({part.data(), size}, wanted, body))
+      ASSERT_FALSE(read_by(reader, {part.data(), size}, form, body))
           << "seed " << seed << ", " << size << " of " << json;
       ASSERT_FALSE(body.problem.empty());
     }
@@ -203,7 +232,7 @@ TEST(TakeBodyReader, TextsWithoutEscapesAreViewsIntoTheBody) {
   const std::string json =
       R"({"takes": [{"entries": {"a": "x", "b": 1.0, "c": "\u0063"}}, {"key": "k",
                                "limits": [{"quota": 1, "window": 1, "name": "z"}]}]})";
-  ASSERT_TRUE(reader.read(json, all_wanted[0], body)) << body.problem;
+  ASSERT_TRUE(reader.read(json, all_forms[0].wanted, body)) << body.problem;
   const auto is_within = [&](std::string_view text) {
     return text.data() >= json.data() && text.data() + text.size() <= json.data() + json.size();
   };
@@ -219,15 +248,28 @@ TEST(TakeBodyReader, ClearsTheEarlierBody) {
   const std::string_view full = R"({"takes": [{"entries": {"a": "\n"}, "n": 9}], "mode": "each",
                                     "detail": true})";
   const std::string_view small = R"({"entries": {"b": "c"}})";
+  const Form &take = all_forms[0], &wait = all_forms[2];
   for (const std::string_view before : {full, std::string_view(R"({"entries": {"a": nul}})")}) {
-    EXPECT_EQ(reader.read(before, all_wanted[0], body), before == full);
-    ASSERT_TRUE(reader.read(small, all_wanted[0], body)) << body.problem;
-    EXPECT_EQ(take_model::asked_of(body), *take_model::read(std::string(small), all_wanted[0]));
+    EXPECT_EQ(reader.read(before, take.wanted, body), before == full);
+    ASSERT_TRUE(reader.read(small, take.wanted, body)) << body.problem;
+    EXPECT_EQ(take_model::asked_of(body, take), *take_model::read(std::string(small), take));
     EXPECT_EQ(body.pointer, "");
   }
-  ASSERT_TRUE(reader.read(R"({"entries": {"a": 1}, "timeout": 1})", all_wanted[2], body));
-  ASSERT_TRUE(reader.read(small, all_wanted[2], body));
+  ASSERT_TRUE(reader.read(R"({"entries": {"a": 1}, "timeout": 1})", wait.wanted, body));
+  ASSERT_TRUE(reader.read(small, wait.wanted, body));
   EXPECT_FALSE(body.timeout);
+  const Form reserve = take_model::form_of(HoldAsk::reserve),
+             commit = take_model::form_of(HoldAsk::commit);
+  for (const Form& form : {reserve, commit}) {
+    ASSERT_TRUE(read_by(reader, R"({"id": "hold-0000-0000-1", "n": [1, 2]})", commit, body));
+    ASSERT_TRUE(
+        read_by(reader, R"({"entries": {"a": "1"}, "ttl": 9, "holder": "h"})", reserve, body));
+    const std::string bare = form.hold == HoldAsk::reserve
+                                 ? std::string(small)
+                                 : R"({"id": "hold-0000-0000-1", "n": 3})";
+    ASSERT_TRUE(read_by(reader, bare, form, body)) << body.problem;
+    EXPECT_EQ(take_model::asked_of(body, form), *take_model::read(bare, form));
+  }
 }
 
 }  // namespace

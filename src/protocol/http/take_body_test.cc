@@ -47,7 +47,7 @@ std::string read(std::string_view json, const BodyForm& wanted = take) {
   TakeBody body;
   const bool sound = reader.read(json, wanted, body);
   EXPECT_EQ(sound, body.problem.empty()) << json;
-  EXPECT_EQ(sound, take_model::read(std::string(json), wanted).has_value()) << json;
+  EXPECT_EQ(sound, take_model::read(std::string(json), {wanted, {}}).has_value()) << json;
   if (!sound) return body.pointer + " " + body.problem;
   EXPECT_EQ(body.pointer, "") << json;
   std::string text = body.has_takes ? "takes" : "one";
