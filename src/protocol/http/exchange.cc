@@ -56,8 +56,13 @@ constinit const ProblemKind not_acceptable{406, "urn:sluice:problem:not-acceptab
                                            "Not acceptable"};
 constinit const ProblemKind wait_timeout{408, "urn:sluice:problem:wait-timeout",
                                          "The wait timed out"};
-constinit const ProblemKind id_in_use{409, "urn:sluice:problem:id-in-use",
-                                      "The id was used with another charge"};
+constinit const ProblemKind id_in_use{409, "urn:sluice:problem:id-in-use", "The id is in use"};
+constinit const ProblemKind no_such_hold{404, "urn:sluice:problem:no-such-hold",
+                                         "No such reservation"};
+constinit const ProblemKind already_settled{409, "urn:sluice:problem:already-settled",
+                                            "Already settled"};
+constinit const ProblemKind hold_ended{410, "urn:sluice:problem:hold-ended",
+                                       "The reservation has ended"};
 constinit const ProblemKind too_large{413, "urn:sluice:problem:content-too-large",
                                       "Content too large"};
 constinit const ProblemKind unsupported_type{415, "urn:sluice:problem:unsupported-media-type",
@@ -117,12 +122,12 @@ constexpr Route routes[] = {
     {"/v1/explain", Action::explain, post, Right::admin, explain_wanted},
     {"/v1/health", Action::health, get},
     {"/v1/openapi.json", Action::openapi, get},
-    {"/v1/reserve", Action::later, post, Right::take},
-    {"/v1/commit", Action::later, post, Right::take},
-    {"/v1/cancel", Action::later, post, Right::take},
+    {"/v1/reserve", Action::reserve, post, Right::take},
+    {"/v1/commit", Action::commit, post, Right::take},
+    {"/v1/extend", Action::extend, post, Right::take},
+    {"/v1/renew", Action::renew, post, Right::take},
+    {"/v1/release", Action::release, post, Right::take},
     {"/v1/acquire", Action::later, post, Right::take},
-    {"/v1/renew", Action::later, post, Right::take},
-    {"/v1/release", Action::later, post, Right::take},
     {"*", Action::later, "GET, HEAD, POST, OPTIONS"},  // for OPTIONS only (RFC 9110, 9.3.7)
     {"/throttle", Action::throttle, post, Right::take},
     {"/health", Action::crab_health, get},
@@ -179,6 +184,14 @@ constexpr base::Duration wait_default = base::seconds(10);
 std::string_view word_of(Right right) {
   return access::right_names[static_cast<size_t>(right)];
 }
+
+// Of an action on holds.
+request::HoldAsk ask_of(Action action) {
+  return static_cast<request::HoldAsk>(static_cast<int>(action) -
+                                       static_cast<int>(Action::reserve));
+}
+static_assert(static_cast<int>(Action::release) - static_cast<int>(Action::reserve) ==
+              static_cast<int>(request::HoldAsk::release));
 
 }  // namespace
 
@@ -371,6 +384,12 @@ Exchange::Begun Exchange::begin_action(const Question& question, const RequestFi
       return refuse(problems::not_yet, "this path is reserved for a later version");
     case Action::throttle:
       return begin_throttle(question, fields, note, requests);
+    case Action::reserve:
+    case Action::extend:
+    case Action::renew:
+    case Action::commit:
+    case Action::release:
+      return begin_hold(question, fields, around, note, requests);
     default:
       return is_get_take ? begin_query(question, around, note, requests)
                          : begin_body(question, fields, around, note, requests);
@@ -408,13 +427,34 @@ bool Exchange::may_read(const RequestFields& fields) {
   return problem_.kind == nullptr;
 }
 
+// The same of the query, too.
+bool Exchange::may_read(const Question& question, const RequestFields& fields) {
+  if (!may_read(fields)) return false;
+  if (read_query(question)) return true;
+  refuse(problems::bad_request, "the query may be `status=200`, and nothing else");
+  return false;
+}
+
 Exchange::Begun Exchange::begin_body(const Question& question, const RequestFields& fields,
                                      const ConnectionContext& around, uint32_t note,
                                      request::Requests& requests) {
-  if (!may_read(fields)) return Begun::ready;
-  if (!read_query(question))
-    return refuse(problems::bad_request, "the query may be `status=200`, and nothing else");
+  if (!may_read(question, fields)) return Begun::ready;
   return read_body(question.body, around, note, requests);
+}
+
+Exchange::Begun Exchange::begin_hold(const Question& question, const RequestFields& fields,
+                                     const ConnectionContext& around, uint32_t note,
+                                     request::Requests& requests) {
+  if (!around.peer.keeps_holds)
+    return refuse(problems::not_yet,
+                  "reservations need a server whose counters are in memory alone, and this one has "
+                  "them on disk or in Redis; take before the work, or charge after it");
+  if (!may_read(question, fields)) return Begun::ready;
+  body_ = question.body;
+  TakeBody& body = around.worker.body;
+  return around.worker.body_reader.read_hold(body_, ask_of(route_->action), body)
+             ? ask_hold(around, note, requests)
+             : refuse_body(body);
 }
 
 Exchange::Begun Exchange::begin_query(const Question& question, const ConnectionContext& around,
@@ -430,16 +470,54 @@ Exchange::Begun Exchange::read_body(std::string_view body, const ConnectionConte
                                     uint32_t note, request::Requests& requests) {
   body_ = body;
   HttpWorker& worker = around.worker;
-  if (!worker.body_reader.read(body, route_->wanted, worker.body)) {
-    refuse(problems::bad_request, worker.body.problem);
-    problem_.pointer = worker.body.pointer;
-    problem_.has_pointer = true;
-    return Begun::ready;
-  }
-  return ask_body(around, note, requests);
+  return worker.body_reader.read(body, route_->wanted, worker.body)
+             ? ask_body(around, note, requests)
+             : refuse_body(worker.body);
+}
+
+Exchange::Begun Exchange::refuse_body(const TakeBody& body) {
+  refuse(problems::bad_request, body.problem);
+  problem_.pointer = body.pointer;
+  problem_.has_pointer = true;
+  return Begun::ready;
 }
 
 // ---- The requests to the engine ----
+
+namespace {
+
+uint64_t content_of(const TakeBody& body) {
+  request::ChargeContent content;
+  for (const TakeSubject& subject : body.subjects) {
+    if (subject.is_inline) {
+      content.add_key(subject.key, subject.n);
+      for (const TakeBody::NamedLimit& one : body.limits_of(subject))
+        content.add_limit(one.limit, one.counts);
+    } else {
+      const auto entries = body.entries_of(subject);
+      content.add_entries({entries.begin(), entries.end()}, subject.n);
+    }
+  }
+  return content.digest();
+}
+
+// Do two of the subjects bring different lists of limits for one key?
+bool has_two_lists(const TakeBody& body) {
+  const auto same_limit = [](const TakeBody::NamedLimit& a, const TakeBody::NamedLimit& b) {
+    return a.limit == b.limit && a.counts == b.counts;
+  };
+  for (size_t i = 0; i < body.subjects.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      const TakeSubject &one = body.subjects[i], &other = body.subjects[j];
+      if (one.is_inline && other.is_inline && one.key == other.key &&
+          !std::ranges::equal(body.limits_of(one), body.limits_of(other), same_limit))
+        return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
 
 Exchange::Begun Exchange::ask_body(const ConnectionContext& around, uint32_t note,
                                    request::Requests& requests) {
@@ -448,10 +526,7 @@ Exchange::Begun Exchange::ask_body(const ConnectionContext& around, uint32_t not
   asks_.detail = body.detail;
   // Puts into several counters are independent: if one fails, the others stay.
   asks_.each = body.each || route_->action == Action::batch || route_->action == Action::put;
-  const auto is_inline = [](const TakeSubject& subject) { return subject.is_inline; };
-  if (!around.options.inline_limits && std::ranges::any_of(body.subjects, is_inline))
-    return refuse(problems::bad_request,
-                  "limits that come with a request are switched off (`http.inline_limits`)");
+  if (!may_bring_limits(body, around)) return Begun::ready;
   if (route_->action == Action::wait) return ask_wait(body, around, note, requests);
   const bool charges = route_->action == Action::charge;
   if (charges && !body.id.empty() && !claim_id(body, around)) return Begun::ready;
@@ -487,6 +562,15 @@ Exchange::Begun Exchange::ask_body(const ConnectionContext& around, uint32_t not
   return Begun::asked;
 }
 
+// False: it brings limits, which is switched off, and the answer is ready.
+bool Exchange::may_bring_limits(const TakeBody& body, const ConnectionContext& around) {
+  const auto is_inline = [](const TakeSubject& subject) { return subject.is_inline; };
+  if (around.options.inline_limits || std::ranges::none_of(body.subjects, is_inline)) return true;
+  refuse(problems::bad_request,
+         "limits that come with a request are switched off (`http.inline_limits`)");
+  return false;
+}
+
 // Claims the id of a charge. False: the answer is ready. If the id was used before,
 // outcome_.is_again is set: then the requests look at the counters in place of charging them.
 bool Exchange::claim_id(const TakeBody& body, const ConnectionContext& around) {
@@ -495,20 +579,9 @@ bool Exchange::claim_id(const TakeBody& body, const ConnectionContext& around) {
     refuse(problems::bad_request, "this server remembers no ids of charges");
     return false;
   }
-  request::ChargeContent content;
-  for (const TakeSubject& subject : body.subjects) {
-    if (subject.is_inline) {
-      content.add_key(subject.key, subject.n);
-      for (const TakeBody::NamedLimit& one : body.limits_of(subject))
-        content.add_limit(one.limit, one.counts);
-    } else {
-      const auto entries = body.entries_of(subject);
-      content.add_entries({entries.begin(), entries.end()}, subject.n);
-    }
-  }
   once_ = std::make_unique<Once>();
   once_->id = body.id;
-  once_->content = content.digest();
+  once_->content = content_of(body);
   const Found found = around.peer.charge_ids->claim(user_of(around), once_->id, once_->content,
                                                     around.peer.clock->monotonic(), once_->claim);
   outcome_.is_again = found == Found::under_way || found == Found::remembered;
@@ -533,6 +606,58 @@ Exchange::Begun Exchange::refuse_other_content() {
   return refuse(problems::id_in_use,
                 "the id was used with another charge: an id belongs to one charge, which may be "
                 "sent again unchanged");
+}
+
+// A reserve takes from its subjects. A commit that names them charges them if its hold is unknown.
+// Everything else has one request without a subject.
+Exchange::Begun Exchange::ask_hold(const ConnectionContext& around, uint32_t note,
+                                   request::Requests& requests) {
+  const TakeBody& body = around.worker.body;
+  const bool reserves = route_->action == Action::reserve;
+  hold_.clear();
+  asks_.is_several = body.has_takes;
+  asks_.has_list = body.has_takes || body.has_units_list;
+  asks_.detail = body.detail;
+  if (!may_bring_limits(body, around)) return Begun::ready;
+  if (reserves && has_two_lists(body)) {
+    refuse(problems::bad_request,
+           "two of `takes` bring different limits for one key, and a reservation has one list for "
+           "each: give them keys of their own, or reserve each by itself");
+    problem_.pointer = "/takes";
+    problem_.has_pointer = true;
+    return Begun::ready;
+  }
+  const bool together = asks_.is_several;
+  const request::Message* const its = requests.hold(request::Message{
+      .together = together,
+      .needs_rule = together && around.options.unmatched != Unmatched::allow,
+      .hold = requests.hold(request::HoldCall{
+          .ask = ask_of(route_->action),
+          .user = requests.hold(user_of(around)),
+          .id = hold(body.id, requests),
+          .content = reserves && !body.id.empty() ? content_of(body) : 0,
+          .ttl = body.ttl,
+          .holder = hold(body.holder, requests),
+          .units = body.units,
+      }),
+      .brought_by = around.identity.number(),
+  });
+  for (const TakeSubject& subject : body.subjects)
+    ask_subject(
+        body, subject,
+        {.verb = reserves ? Verb::reserve : Verb::charge, .message = its, .note = note, .tag = {}},
+        requests);
+  expected_ = body.subjects.size();
+  if (!body.subjects.empty()) return Begun::asked;
+  requests.open();
+  requests.commit({.verb = Verb::settle,
+                   .scope = request::RuleScope::native,
+                   .message = its,
+                   .note = note,
+                   .cost = 0,
+                   .tag = {}});
+  expected_ = 1;
+  return Begun::asked;
 }
 
 // A put or reset of a `key` changes that key's own counter (RuleScope::dialect), although native
@@ -739,8 +864,9 @@ std::string_view Exchange::allowed_methods() const {
 void Exchange::report(const ConnectionContext& around) const {
   const ProblemKind& kind = *problem_.kind;
   const bool is_refusal = kind.status >= 400 && kind.status < 500 && kind.status != 408 &&
-                          kind.status != 409 && kind.status != 421 && kind.status != 429 &&
-                          &kind != &problems::no_rule;
+                          kind.status != 409 && kind.status != 410 && kind.status != 421 &&
+                          kind.status != 429 && &kind != &problems::no_rule &&
+                          &kind != &problems::no_such_hold;
   if (outcome_.is_reported || !is_refusal) return;
   const std::string_view code = kind.status == 401   ? "login"
                                 : kind.status == 403 ? "forbidden"
@@ -775,6 +901,7 @@ void Exchange::write_problem(const ConnectionContext& around, Answer& answer) co
   answer.content_type = short_form ? json_type : problem_type;
   answer.body.append('{');
   append_problem(problem_, short_form, answer.body);
+  if (&kind == &problems::already_settled) answer.body.append(hold_.view());
   answer.body.append('}');
 }
 
@@ -797,6 +924,12 @@ void Exchange::write_takes(Answer& answer) const {
       base::append_decimal(static_cast<int64_t>(counters_), body);
       body.append('}');
       return;
+    case Action::reserve:
+    case Action::extend:
+    case Action::renew:
+    case Action::commit:
+    case Action::release:
+      return write_hold(answer);
     default:
       break;
   }
@@ -808,14 +941,7 @@ void Exchange::write_takes(Answer& answer) const {
     answer.status = 429;
   else if (fails && part_problem_ != nullptr && !outcome_.any_decided)
     answer.status = part_problem_->status;  // nothing was charged
-  if (answer.status == 429 && form_ == AnswerForm::problem) {
-    answer.content_type = problem_type;
-    body.append("\"type\": \"");
-    body.append(problems::quota_exceeded.type);
-    body.append("\", \"title\": \"Quota exceeded\", \"status\": 429");
-    append_violated(body);
-    body.append(", ");
-  }
+  if (answer.status == 429 && form_ == AnswerForm::problem) begin_denial(answer);
   if (!asks_.is_several) {
     body.append(members_.view());
   } else {
@@ -831,6 +957,37 @@ void Exchange::write_takes(Answer& answer) const {
   }
   if (outcome_.is_repeated) body.append(", \"repeated\": true");
   append_generation(generation_, body);
+  body.append('}');
+}
+
+// Writes the members that a denial has as a problem.
+void Exchange::begin_denial(Answer& answer) const {
+  answer.content_type = problem_type;
+  answer.body.append("\"type\": \"");
+  answer.body.append(problems::quota_exceeded.type);
+  answer.body.append("\", \"title\": \"Quota exceeded\", \"status\": 429");
+  append_violated(answer.body);
+  answer.body.append(", ");
+}
+
+// Writes the rest of an answer about a hold, behind its brace.
+void Exchange::write_hold(Answer& answer) const {
+  base::Buffer& body = answer.body;
+  const bool takes = route_->action == Action::reserve || route_->action == Action::extend;
+  if (takes) {
+    if (outcome_.denied && !asks_.always_ok) answer.status = 429;
+    if (answer.status == 429 && form_ == AnswerForm::problem) begin_denial(answer);
+    if (asks_.is_several)
+      body.append(outcome_.allowed ? "\"allowed\": true, \"takes\": ["
+                                   : "\"allowed\": false, \"takes\": [");
+    body.append(members_.view());
+    if (asks_.is_several) body.append(']');
+    body.append(hold_.view());
+    if (outcome_.is_repeated) body.append(", \"repeated\": true");
+    append_generation(generation_, body);
+  } else {
+    body.append(hold_.view());
+  }
   body.append('}');
 }
 
@@ -1150,6 +1307,9 @@ namespace {
 
 using limit::Decision;
 using request::Charge;
+using request::HoldAsk;
+using request::HoldCall;
+using request::HoldOutcome;
 using request::Verdict;
 
 // The most limits in the answer's header fields: the first ones that the request met.
@@ -1222,6 +1382,25 @@ void append_balance(const Decision& decision, bool over, base::Buffer& out) {
   writer.finish();
 }
 
+// The members of a limit that a commit tells.
+void append_settled(const Decision& decision, base::Buffer& out) {
+  const auto put = [&out](std::string_view name, int64_t number) {
+    out.append(name);
+    base::append_decimal(std::max<int64_t>(number, 0), out);
+  };
+  put(", \"limit\": ", decision.limit);
+  put(", \"remaining\": ", decision.remaining);
+  put(", \"debt\": ", debt_of(decision));
+}
+
+void append_rule(std::string_view rule, base::Buffer& out) {
+  out.append(", \"rule\": ");
+  if (rule.empty())
+    out.append("null");
+  else
+    append_json_text(rule, out);
+}
+
 void append_limit(const limit::Limit& limit, base::Time now, base::Buffer& out) {
   out.append(", \"algorithm\": \"");
   out.append(limit::name_of(limit.algorithm));
@@ -1271,6 +1450,13 @@ bool Exchange::take(const request::Request& request, const Verdict& verdict, bas
       break;
     case Action::charge:
       outcome_.is_again ? take_look(verdict, last, around) : take_charge(verdict, last, around);
+      break;
+    case Action::reserve:
+    case Action::extend:
+    case Action::renew:
+    case Action::commit:
+    case Action::release:
+      take_hold(*request.message->hold, verdict, last, around);
       break;
     default:
       asks_.is_several ? take_part(verdict, around) : take_one(verdict, around);
@@ -1350,12 +1536,7 @@ void Exchange::note_outcome(bool allowed, const Decision& tightest) {
 
 void Exchange::append_take(const Verdict& verdict, bool allowed, base::Buffer& out) {
   append_decision(*verdict.tightest, allowed, out);
-  out.append(", \"rule\": ");
-  const std::string_view rule = rule_of(verdict);
-  if (rule.empty())
-    out.append("null");
-  else
-    append_json_text(rule, out);
+  append_rule(rule_of(verdict), out);
   out.append(", \"mode\": \"enforce\"");
   if (asks_.detail || route_->action == Action::explain) append_limits(verdict, out);
 }
@@ -1482,16 +1663,200 @@ void Exchange::append_charge(const Verdict& verdict, const ConnectionContext& ar
     outcome_.over |= verdict.charged.over;
     report_limits(verdict, around);
     append_balance(*verdict.tightest, verdict.charged.over, out);
-    out.append(", \"rule\": ");
-    const std::string_view rule = rule_of(verdict);
-    if (rule.empty())
-      out.append("null");
-    else
-      append_json_text(rule, out);
+    append_rule(rule_of(verdict), out);
     out.append(", \"mode\": \"enforce\"");
     if (asks_.detail) append_limits(verdict, out);
   }
   if (asks_.is_several) out.append('}');
+}
+
+// ---- Holds ----
+
+void Exchange::take_hold(const HoldCall& call, const Verdict& verdict, bool last,
+                         const ConnectionContext& around) {
+  if (problem_.kind != nullptr || fail_hold(call, verdict, around)) return;
+  if (route_->action == Action::reserve)
+    asks_.is_several ? take_part(verdict, around) : take_one(verdict, around);
+  if (route_->action == Action::commit) take_commit(call, verdict);
+  if (!last || problem_.kind != nullptr) return;
+  outcome_.is_repeated = call.repeated;
+  switch (call.ask) {
+    case HoldAsk::reserve:
+      if (!outcome_.denied) append_hold(call);
+      break;
+    case HoldAsk::extend:
+      take_extend(call);
+      if (!outcome_.denied) append_hold(call);
+      break;
+    case HoldAsk::renew:
+      hold_.append("\"id\": ");
+      append_json_text(call.made_id, hold_);
+      hold_.append(", \"ttl\": ");
+      append_json_seconds(call.ends_in, hold_);
+      break;
+    case HoldAsk::commit:
+      append_committed(call);
+      break;
+    case HoldAsk::release:
+      hold_.append("\"state\": \"released\", \"returned\": ");
+      base::append_decimal(call.returned, hold_);
+      break;
+  }
+}
+
+// The verdict of an extend has no charges: the call has the decision.
+void Exchange::take_extend(const HoldCall& call) {
+  const bool allowed = call.outcome == HoldOutcome::done;
+  members_.append(allowed ? "\"allowed\": true" : "\"allowed\": false");
+  if (!call.has_decision) {
+    note_outcome(allowed, {.retry_after = base::never});
+    append_rule({}, members_);
+    return;
+  }
+  report_limit(call.rule, 0, call.limit, call.decision);
+  note_shown(call.decision);
+  note_outcome(allowed, call.decision);
+  members_.clear();
+  append_decision(call.decision, allowed, members_);
+  append_rule(call.rule, members_);
+  members_.append(", \"mode\": \"enforce\"");
+}
+
+// Of a commit that charges its subjects, as its hold is unknown: notes the limit to show.
+void Exchange::take_commit(const HoldCall& call, const Verdict& verdict) {
+  if (call.has_decision || verdict.tightest == nullptr) return;
+  if (!members_.empty() && !request::is_tighter_of_charge(*verdict.tightest, settled_)) return;
+  settled_ = *verdict.tightest;
+  members_.clear();
+  append_settled(settled_, members_);
+  append_rule(rule_of(verdict), members_);
+}
+
+// True: nothing came of it, and the problem was set as the whole answer.
+bool Exchange::fail_hold(const HoldCall& call, const Verdict& verdict,
+                         const ConnectionContext& around) {
+  switch (call.outcome) {
+    case HoldOutcome::done:
+    case HoldOutcome::refused:
+    case HoldOutcome::not_held:
+      return false;
+    case HoldOutcome::failed:
+      return fail_undecided(call.ask, verdict, around);
+    case HoldOutcome::unknown:
+      refuse(problems::no_such_hold,
+             "no reservation has this id: it was never made, it is of another user, or it ended so "
+             "long ago that it is forgotten");
+      if (call.ask == HoldAsk::commit)
+        problem_.detail += "; to charge what was used all the same, send its subject along";
+      return true;
+    case HoldOutcome::in_use:
+      refuse(problems::id_in_use,
+             "the id names another reservation: an id belongs to one reservation, which may be "
+             "sent again unchanged");
+      return true;
+    case HoldOutcome::settled:
+      hold_.append(", \"n\": ");
+      append_units(call.used, hold_);
+      refuse(problems::already_settled,
+             call.ask == HoldAsk::reserve
+                 ? "the reservation with this id is committed, with the units in `n`: make a new "
+                   "id for another"
+                 : "the reservation is committed, with the units in `n`; nothing was changed");
+      return true;
+    case HoldOutcome::ended:
+      refuse_ended(call.ask);
+      return true;
+    case HoldOutcome::wrong_number:
+      refuse(problems::bad_request,
+             "`n` must have one number for each subject of the reservation: " +
+                 std::to_string(call.reserved.size()));
+      problem_.pointer = "/n";
+      problem_.has_pointer = true;
+      return true;
+    case HoldOutcome::under_way:
+      refuse_for_now("another request with this id has no answer yet; send it again");
+      return true;
+    case HoldOutcome::full:
+      refuse_for_now("there are as many reservations as the server keeps; try again later");
+      return true;
+  }
+  return true;
+}
+
+// The store could not decide it, or no rule applies to a subject.
+bool Exchange::fail_undecided(HoldAsk ask, const Verdict& verdict,
+                              const ConnectionContext& around) {
+  if (ask == HoldAsk::reserve) return false;  // as a take
+  const bool charges = !subjects_.empty();
+  if (charges ? fail_charge(verdict, around) : !verdict.error.empty() && fail_by(verdict, around))
+    return true;
+  refuse_for_now("the store cannot decide it; send it again");
+  return true;
+}
+
+// The hold was released, or its time is over.
+void Exchange::refuse_ended(HoldAsk ask) {
+  switch (ask) {
+    case HoldAsk::reserve:
+      refuse(problems::id_in_use,
+             "the reservation with this id has ended: make a new id for another");
+      break;
+    case HoldAsk::commit:
+      refuse(problems::hold_ended,
+             "the reservation has ended, and a rule of it ignores commits that come late "
+             "(`late_commit: ignore`); nothing was charged");
+      break;
+    default:
+      refuse(problems::hold_ended,
+             "the reservation has ended: it was released, or its `ttl` is over; end the work, or "
+             "make another reservation");
+  }
+}
+
+void Exchange::refuse_for_now(std::string_view why) {
+  retry_after_ = base::seconds(1);
+  refuse(problems::reduced_capacity, why);
+}
+
+// A number, or the list that the client has or gives.
+void Exchange::append_units(std::span<const int64_t> units, base::Buffer& out) const {
+  const bool is_list = asks_.has_list || units.size() != 1;
+  if (is_list) out.append('[');
+  for (size_t i = 0; i < units.size(); ++i) {
+    if (i > 0) out.append(", ");
+    base::append_decimal(units[i], out);
+  }
+  if (is_list) out.append(']');
+}
+
+void Exchange::append_hold(const HoldCall& call) {
+  if (call.outcome != HoldOutcome::done) return hold_.append(", \"id\": null, \"held\": false");
+  hold_.append(", \"id\": ");
+  append_json_text(call.made_id, hold_);
+  hold_.append(", \"ttl\": ");
+  append_json_seconds(call.ends_in, hold_);
+  hold_.append(", \"reserved\": ");
+  append_units(call.reserved, hold_);
+}
+
+void Exchange::append_committed(const HoldCall& call) {
+  hold_.append("\"state\": \"committed\", \"n\": ");
+  append_units(call.used, hold_);
+  hold_.append(", \"returned\": ");
+  base::append_decimal(call.returned, hold_);
+  hold_.append(", \"charged\": ");
+  base::append_decimal(call.charged, hold_);
+  hold_.append(call.late ? ", \"late\": true" : ", \"late\": false");
+  hold_.append(call.repeated ? ", \"repeated\": true" : ", \"repeated\": false");
+  if (call.has_decision) {
+    append_settled(call.decision, hold_);
+    append_rule(call.rule, hold_);
+  } else if (!members_.empty()) {
+    hold_.append(members_.view());
+  } else {
+    append_rule({}, hold_);
+  }
+  append_generation(generation_, hold_);
 }
 
 // For a reset: the peek's verdict counts the counters, the put's has nothing to add.

@@ -32,6 +32,7 @@
 #include "protocol/http/take_body.h"
 #include "request/charge.h"
 #include "request/charge_ids.h"
+#include "request/hold.h"
 #include "request/session.h"
 #include "wire/http_field.h"
 
@@ -48,8 +49,8 @@ struct ProblemKind {
 
 namespace problems {
 extern const ProblemKind bad_request, unauthorized, forbidden, no_rule, not_found, no_such_profile,
-    method_not_allowed, not_acceptable, wait_timeout, id_in_use, too_large, unsupported_type,
-    wrong_host, quota_exceeded, not_yet, reduced_capacity;
+    method_not_allowed, not_acceptable, wait_timeout, id_in_use, no_such_hold, already_settled,
+    hold_ended, too_large, unsupported_type, wrong_host, quota_exceeded, not_yet, reduced_capacity;
 }  // namespace problems
 
 struct Problem {
@@ -73,6 +74,12 @@ enum class Action : uint8_t {
   wait,
   batch,
   explain,
+  // Of holds, in the order of request::HoldAsk.
+  reserve,
+  extend,
+  renew,
+  commit,
+  release,
   later,  // not implemented yet: 501
   health,
   openapi,
@@ -86,7 +93,7 @@ struct Route {
   Action action;
   std::string_view methods;              // in the form of Allow
   std::optional<access::Right> right{};  // empty: no right is needed
-  BodyForm wanted{};                     // what the body may have
+  BodyForm wanted{};                     // what the body may have; not of holds
 };
 
 // All routes but that of /auth, which no user's right concerns.
@@ -199,10 +206,15 @@ class Exchange {
                     request::Requests& requests);
   Begun begin_throttle(const Question& question, const RequestFields& fields, uint32_t note,
                        request::Requests& requests);
+  Begun begin_hold(const Question& question, const RequestFields& fields,
+                   const ConnectionContext& around, uint32_t note, request::Requests& requests);
   Begun read_body(std::string_view body, const ConnectionContext& around, uint32_t note,
                   request::Requests& requests);
   bool read_query(const Question& question);
   bool may_read(const RequestFields& fields);
+  bool may_read(const Question& question, const RequestFields& fields);
+  Begun refuse_body(const TakeBody& body);
+  bool may_bring_limits(const TakeBody& body, const ConnectionContext& around);
   bool know_client(const RequestFields& fields, const ConnectionContext& around);
   Begun ask_body(const ConnectionContext& around, uint32_t note, request::Requests& requests);
   void ask_subject(const TakeBody& body, const TakeSubject& subject, request::Request request,
@@ -210,6 +222,7 @@ class Exchange {
   void note_subject(const TakeBody& body, const TakeSubject& subject);
   Begun ask_wait(const TakeBody& body, const ConnectionContext& around, uint32_t note,
                  request::Requests& requests);
+  Begun ask_hold(const ConnectionContext& around, uint32_t note, request::Requests& requests);
   bool claim_id(const TakeBody& body, const ConnectionContext& around);
   Begun refuse_other_content();
   static std::string_view user_of(const ConnectionContext& around);
@@ -226,6 +239,19 @@ class Exchange {
   void answer_again(std::string_view kept, const ConnectionContext& around);
   void append_charge(const request::Verdict& verdict, const ConnectionContext& around);
   bool fail_charge(const request::Verdict& verdict, const ConnectionContext& around);
+  void take_hold(const request::HoldCall& call, const request::Verdict& verdict, bool last,
+                 const ConnectionContext& around);
+  void take_extend(const request::HoldCall& call);
+  void take_commit(const request::HoldCall& call, const request::Verdict& verdict);
+  bool fail_hold(const request::HoldCall& call, const request::Verdict& verdict,
+                 const ConnectionContext& around);
+  bool fail_undecided(request::HoldAsk ask, const request::Verdict& verdict,
+                      const ConnectionContext& around);
+  void refuse_ended(request::HoldAsk ask);
+  void refuse_for_now(std::string_view why);
+  void append_units(std::span<const int64_t> units, base::Buffer& out) const;
+  void append_hold(const request::HoldCall& call);
+  void append_committed(const request::HoldCall& call);
   void take_counters(const request::Request& request, const request::Verdict& verdict);
   void take_throttle(const request::Verdict& verdict, const ConnectionContext& around);
   void take_auth(const request::Verdict& verdict, const ConnectionContext& around);
@@ -253,6 +279,8 @@ class Exchange {
   void write_origin(Answer& answer) const;
   std::string_view allowed_methods() const;
   void write_takes(Answer& answer) const;
+  void write_hold(Answer& answer) const;
+  void begin_denial(Answer& answer) const;
   void append_violated(base::Buffer& out) const;
   bool is_plain(const ConnectionContext& around) const;
   void write_limits(const ConnectionContext& around, Answer& answer) const;
@@ -265,6 +293,7 @@ class Exchange {
   struct Asks {
     bool is_head = false, is_options = false;
     bool is_several = false;  // its body is a list of subjects
+    bool has_list = false;    // its units are a list; set for holds alone
     bool each = false;        // its takes are independent
     bool detail = false, always_ok = false;
     bool takes_get = false;  // HttpOptions::get_takes
@@ -315,6 +344,10 @@ class Exchange {
   };
   bool has_claim() const { return once_ != nullptr && once_->claim; }
   std::unique_ptr<Once> once_;
+  // Set for holds alone: members of the answer that tell the hold; and of a commit that is a charge
+  // the decision that members_ show.
+  base::Buffer hold_;
+  limit::Decision settled_{};
   otlp::OpenSpan span_;  // none: the request is not traced
 };
 

@@ -446,8 +446,8 @@ TEST(HttpIdempotencyKey, IsRefusedOnEveryPathThatChangesOrLooks) {
   World world({.http = "{ get_takes: true, twins: [throttlecrab] }"});
   const std::string key = "Idempotency-Key: k\r\n";
   for (const char* path : {"/v1/take", "/v1/batch", "/v1/charge", "/v1/peek", "/v1/put", "/v1/wait",
-                           "/v1/reset", "/v1/explain", "/v1/reserve", "/v1/commit", "/v1/cancel",
-                           "/v1/acquire", "/v1/renew", "/v1/release"}) {
+                           "/v1/reset", "/v1/explain", "/v1/reserve", "/v1/extend", "/v1/renew",
+                           "/v1/commit", "/v1/release", "/v1/acquire"}) {
     const HttpAnswer answer = ask(world, post(path, by_ip("a"), key));
     EXPECT_EQ(answer.status, 400) << path;
     EXPECT_TRUE(answer.tells("urn:sluice:problem:bad-request")) << answer.body;

@@ -41,6 +41,7 @@
 #include "store/embedded_store.h"
 #include "store/fallback.h"
 #include "store/forwarding_test.h"
+#include "store/holds.h"
 #include "tests/support/patience.h"
 
 namespace sluice::http::session_world {
@@ -175,6 +176,7 @@ class World {
             .live = *live_,
             .overrides = &overrides_,
             .spaces = &spaces_,
+            .holds = &holds,
             .wake = [this] { woken_ = true; },
             .run = [this](std::function<void()> what) { hand_over(std::move(what)); }},
         std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>()));
@@ -248,6 +250,7 @@ class World {
             .worker = &worker,
             .clock = &clock_,
             .charge_ids = ids.get(),
+            .keeps_holds = true,
             .address = address,
             .certificate = certificate};
   }
@@ -295,6 +298,7 @@ class World {
   std::unique_ptr<request::ChargeIds> ids = std::make_unique<request::ChargeIds>();
   HttpWorker worker;
   LateStore store{table_};
+  store::Holds holds{store, spaces_, {}};
   access::Access access;
   Log log;
   Listening listener;
