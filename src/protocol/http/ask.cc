@@ -4,6 +4,7 @@
 #include "cli/ask.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -33,6 +34,12 @@ constexpr const char* about_ask_http =
     "  put      N units back\n"
     "  reset    makes the counters as fresh\n"
     "  wait     N units, waiting for them for at most --wait seconds\n"
+    "  reserve  N units for --ttl seconds, or none: an estimate, which `commit` settles\n"
+    "  extend   N units more for the reservation --id, or none\n"
+    "  renew    the end of the reservation --id, --ttl seconds from now\n"
+    "  commit   the reservation --id came to N units (with KEY=VALUE they are charged if it is\n"
+    "           unknown)\n"
+    "  release  all units of the reservation --id back\n"
     "  explain  which limits apply, and how they stand (needs the right `admin`)\n"
     "  health   is the server ready? (no KEY=VALUE)";
 
@@ -47,16 +54,31 @@ constexpr const char* footer_of_ask_http =
 
 // The longest wait that a server may be set to allow.
 constexpr int wait_seconds_max = 3600;
-constexpr std::string_view verbs[] = {"take",  "charge", "peek",    "put",
-                                      "reset", "wait",   "explain", "health"};
+constexpr std::string_view verbs[] = {"take",    "charge",  "peek",   "put",   "reset",
+                                      "wait",    "reserve", "extend", "renew", "commit",
+                                      "release", "explain", "health"};
 
 // 36600 days, the longest window that a limit may have.
 constexpr double seconds_max = 36'600.0 * 86'400;
 
 struct Asked {
-  std::string verb, key, n = "1", wait = "10", id;
+  std::string verb, key, wait = "10", id, holder;
+  std::optional<std::string> n, ttl;
   std::vector<std::string> limits, entries;
+
+  bool is(std::initializer_list<std::string_view> some) const {
+    return std::find(some.begin(), some.end(), verb) != some.end();
+  }
 };
+
+// Nothing: the text is no length of time.
+std::optional<Json> seconds_of(const std::string& text) {
+  Json seconds = Json::parse(text, nullptr, false);
+  if (seconds.is_number()) return seconds;
+  const auto length = base::parse_duration(text);
+  if (!length) return std::nullopt;
+  return static_cast<double>(length->us) / 1e6;
+}
 
 // The JSON of the limit QUOTA/WINDOW[:ALGORITHM[:BURST]], or QUOTA/month@ZONE; nothing: the text
 // has no slash.
@@ -78,18 +100,54 @@ std::optional<Json> limit_of(const std::string& text) {
   return limit;
 }
 
+// The members beside the subject.
+base::Done put_members(const Asked& asked, Json& body) {
+  const bool settles = asked.is({"extend", "renew", "commit", "release"});
+  if (settles && asked.id.empty())
+    return base::Problem{"give --id, the id of the reservation that `" + asked.verb + "` is about"};
+  if (!asked.id.empty()) {
+    if (!settles && !asked.is({"charge", "reserve"}))
+      return base::Problem{"--id is for `charge` and for reservations"};
+    body["id"] = asked.id;
+  }
+  if (!asked.n && asked.is({"extend", "commit"}))
+    return base::Problem{asked.verb == "commit" ? "give --n, the units that were used"
+                                                : "give --n, how many units more"};
+  const auto n = base::parse_count(asked.n.value_or("1"));
+  if (!n) return base::Problem{"--n takes a whole number, not `" + *asked.n + "`"};
+  if (!asked.is({"reset", "renew", "release"})) body["n"] = *n;
+  if (asked.ttl) {
+    if (!asked.is({"reserve", "extend", "renew"}))
+      return base::Problem{"--ttl is for `reserve`, `extend` and `renew`"};
+    const auto seconds = seconds_of(*asked.ttl);
+    if (!seconds)
+      return base::Problem{"--ttl takes seconds, as `60` or `1m`, not `" + *asked.ttl + "`"};
+    body["ttl"] = *seconds;
+  }
+  if (asked.holder.empty()) return {};
+  if (asked.verb != "reserve") return base::Problem{"--holder is for `reserve`"};
+  body["holder"] = asked.holder;
+  return {};
+}
+
 // The body of the request that the arguments describe.
 base::Result<Json> body_of(const Asked& asked) {
   Json body = Json::object();
   std::vector<std::string> texts = asked.entries;
   texts.insert(texts.end(), asked.limits.begin(), asked.limits.end());
   texts.push_back(asked.key);
+  texts.push_back(asked.holder);
   const auto bad = std::find_if_not(texts.begin(), texts.end(), base::utf8::is_valid);
   if (bad != texts.end())
     return base::Problem{"`" + config::on_screen(*bad) +
                          "` is not UTF-8, which a body of JSON must be"};
+  if (base::Done put = put_members(asked, body); !put) return std::move(put).problem();
   if (asked.key.empty() != asked.limits.empty())
     return base::Problem{"--key and --limit go together"};
+  const bool has_subject = !asked.key.empty() || !asked.entries.empty();
+  if (has_subject && asked.is({"extend", "renew", "release"}))
+    return base::Problem{"--id names the reservation: take KEY=VALUE..., --key and --limit out"};
+  if (!has_subject && asked.is({"extend", "renew", "commit", "release"})) return body;
   if (asked.key.empty() == asked.entries.empty())
     return base::Problem{"give either KEY=VALUE... or --key and --limit"};
   for (const std::string& entry : asked.entries) {
@@ -107,21 +165,12 @@ base::Result<Json> body_of(const Asked& asked) {
     if (!limit) return base::Problem{"`" + text + "` is not QUOTA/WINDOW, as in 100/1m"};
     body["limits"].push_back(*limit);
   }
-  const auto n = base::parse_count(asked.n);
-  if (!n) return base::Problem{"--n takes a whole number, not `" + asked.n + "`"};
-  if (asked.verb != "reset") body["n"] = *n;
-  if (!asked.id.empty()) {
-    if (asked.verb != "charge") return base::Problem{"--id is for `charge`"};
-    body["id"] = asked.id;
-  }
   if (asked.verb != "wait") return body;
-  Json seconds = Json::parse(asked.wait, nullptr, false);
-  if (const auto length = base::parse_duration(asked.wait); length && !seconds.is_number())
-    seconds = static_cast<double>(length->us) / 1e6;
-  if (!seconds.is_number() || !(seconds >= 0 && seconds <= wait_seconds_max))
+  const auto seconds = seconds_of(asked.wait);
+  if (!seconds || !(*seconds >= 0 && *seconds <= wait_seconds_max))
     return base::Problem{"--wait takes 0 to 3600 seconds, as `10` or `10s`, not `" + asked.wait +
                          "`"};
-  body["timeout"] = seconds;
+  body["timeout"] = *seconds;
   return body;
 }
 
@@ -150,6 +199,12 @@ std::string balance_text(const Json& answer) {
   return member_of(answer, "remaining").dump() + " of " + limit.dump() + " left";
 }
 
+// " (rule tokens)"; empty: there is no rule.
+std::string rule_words(const Json& answer) {
+  const std::string rule = text_of(answer, "rule");
+  return rule.empty() ? "" : " (rule " + config::on_screen(rule) + ")";
+}
+
 // "over: 15 beyond 100, one unit again in 9s (rule tokens)"
 std::string words_of_charge(const Json& answer, bool coloured) {
   const bool over = answer["over"] == true;
@@ -164,9 +219,39 @@ std::string words_of_charge(const Json& answer, bool coloured) {
     words += retry.is_null() ? ", and waiting does not help"
                              : ", one unit again in " + seconds_text(retry);
   if (answer.contains("repeated")) words += ", charged before";
-  if (const std::string rule = text_of(answer, "rule"); !rule.empty())
-    words += " (rule " + config::on_screen(rule) + ")";
+  return words + rule_words(answer) + "\n";
+}
+
+// "held: 500 for 1m, 8300 of 10000 left (rule tokens), id ID"
+std::string words_of_hold(const Json& answer, bool coloured) {
+  const bool is_held = !member_of(answer, "id").is_null();
+  std::string words = config::paint(is_held ? "held" : "allowed", config::green, coloured);
+  words += is_held ? ": " + member_of(answer, "reserved").dump() + " for " +
+                         seconds_text(member_of(answer, "ttl"))
+                   : ", but nothing is held: charge what is used";
+  if (answer.contains("remaining")) words += ", " + balance_text(answer);
+  words += rule_words(answer);
+  if (is_held) words += ", id " + config::on_screen(text_of(answer, "id"));
   return words + "\n";
+}
+
+// "committed: 1200 used, 3300 went back, 8800 of 10000 left (rule tokens)"
+std::string words_of_settled(const Json& answer, bool coloured) {
+  const std::string state = config::on_screen(text_of(answer, "state"));
+  std::string words = config::paint(state, config::green, coloured) + ": ";
+  if (answer.contains("n")) words += answer["n"].dump() + " used, ";
+  words += member_of(answer, "returned").dump() + " went back";
+  if (const Json& charged = member_of(answer, "charged"); charged.is_number() && charged != 0)
+    words += ", " + charged.dump() + " charged";
+  if (answer.contains("remaining")) {
+    const Json& debt = member_of(answer, "debt");
+    words += ", " + (debt.is_number() && debt != 0
+                         ? debt.dump() + " beyond " + member_of(answer, "limit").dump()
+                         : balance_text(answer));
+  }
+  if (member_of(answer, "late") == true) words += ", late";
+  if (member_of(answer, "repeated") == true) words += ", committed before";
+  return words + rule_words(answer) + "\n";
 }
 
 // "allowed: 97 of 100 left, all of them again within 2s (rule login)"
@@ -175,6 +260,10 @@ std::string words_of(const Json& answer, bool coloured) {
     return answer["reset"].dump() +
            (answer["reset"] == 1 ? " counter reset\n" : " counters reset\n");
   if (answer.contains("over")) return words_of_charge(answer, coloured);
+  if (answer.contains("state")) return words_of_settled(answer, coloured);
+  if (answer.contains("id") && !answer.contains("allowed"))
+    return "renewed: ends in " + seconds_text(member_of(answer, "ttl")) + "\n";
+  if (answer.contains("id")) return words_of_hold(answer, coloured);
   std::string words;
   const bool decides = answer.contains("allowed");
   const bool allowed = decides && answer["allowed"] == true;
@@ -189,9 +278,7 @@ std::string words_of(const Json& answer, bool coloured) {
   if (allowed && answer.contains("reset_after") && answer["reset_after"].is_number() &&
       answer["reset_after"] != 0)
     words += ", all of them again within " + seconds_text(answer["reset_after"]);
-  if (const std::string rule = text_of(answer, "rule"); !rule.empty())
-    words += " (rule " + config::on_screen(rule) + ")";
-  words += "\n";
+  words += rule_words(answer) + "\n";
   const Json& limits = member_of(answer, "limits");
   if (!limits.is_array()) return words;
   for (const Json& limit : limits)
@@ -234,15 +321,20 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
   cli::AskOptions options(description.port);
   cli::add_ask_options(arguments, options);
   Asked asked;
-  arguments.add_option("--n", asked.n, "Units, default 1; 0 looks", "N");
+  arguments.add_option("--n", asked.n, "Units, default 1; 0 looks. `extend` and `commit` need it",
+                       "N");
   arguments.add_option("--key", asked.key, "A counter by its key, with limits of its own", "KEY");
   arguments.add_option("--limit", asked.limits,
                        "QUOTA/WINDOW[:ALGORITHM[:BURST]] of --key; repeatable, up to 8", "LIMIT");
   arguments.add_option("--wait", asked.wait, "How long `wait` waits, as 10 or 10s; default 10",
                        "N");
   arguments.add_option("--id", asked.id,
-                       "Of `charge`: sent again with its id within 10 minutes it is counted once",
+                       "Of `charge` and `reserve`: sent again with its id within 10 minutes it is "
+                       "counted once; of a reservation: which",
                        "ID");
+  arguments.add_option("--ttl", asked.ttl,
+                       "How long the units are held, as 60 or 1m; default: the server's", "N");
+  arguments.add_option("--holder", asked.holder, "Of `reserve`: whose it is, for people", "TEXT");
   cli::AskedUser user;
   cli::add_user_option(arguments, user);
   arguments.set_words({std::begin(verbs), std::end(verbs)});
@@ -251,7 +343,9 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
   if (asked.entries.empty() ||
       std::find(std::begin(verbs), std::end(verbs), asked.entries.front()) == std::end(verbs))
     return arguments.misused(
-        "behind `http` comes take, charge, peek, put, reset, wait, explain or health", io);
+        "behind `http` comes take, charge, peek, put, reset, wait, reserve, extend, renew, commit, "
+        "release, explain or health",
+        io);
   asked.verb = asked.entries.front();
   asked.entries.erase(asked.entries.begin());
   auto target = cli::target_of(options, description.port, {"http"});

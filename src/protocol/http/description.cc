@@ -11,7 +11,7 @@ constexpr protocol::Command commands[] = {
     {"http", "serve HTTP with JSON bodies, and forward-auth for proxies", serve, true}};
 
 constexpr protocol::Ask ask_words = {
-    .usage = "take|charge|peek|put|reset|explain KEY=VALUE...",
+    .usage = "take|charge|reserve|peek|put|reset|explain KEY=VALUE...",
     .example = {},
     .question = "take --key user:17 --limit 3/1h",
     .command = {},
