@@ -96,6 +96,30 @@ TEST_F(HttpAsk, WaitsForUnits) {
             "`http.max_wait` allows; ask for less, or raise it\n");
 }
 
+TEST_F(HttpAsk, ReservesAndSettles) {
+  const std::string id = "ask-0000-0000-0001";
+  EXPECT_EQ(
+      told({"reserve", "tenant=r", "--n", "4", "--id", id, "--ttl", "5m", "--holder", "h"}, 0),
+      "held: 4 for 5m, 6 of 10 left (rule pair), id " + id + "\n");
+  EXPECT_EQ(told({"extend", "--id", id, "--n", "7"}, 1).substr(0, 35),
+            "denied: 6 of 10 left, try again in ");
+  EXPECT_EQ(told({"extend", "--id", id, "--n", "2", "--ttl", "60"}, 0),
+            "held: 6 for 1m, 4 of 10 left (rule pair), id " + id + "\n");
+  EXPECT_EQ(told({"renew", "--id", id, "--ttl", "30"}, 0), "renewed: ends in 30s\n");
+  EXPECT_EQ(told({"commit", "--id", id, "--n", "1"}, 0),
+            "committed: 1 used, 5 went back, 9 of 10 left (rule pair)\n");
+  EXPECT_EQ(told({"commit", "--id", id, "--n", "1"}, 0),
+            "committed: 1 used, 5 went back, 9 of 10 left, committed before (rule pair)\n");
+  EXPECT_EQ(told({"release", "--id", id}, 3),
+            "error: the server refused (409): the reservation is committed, with the units in `n`; "
+            "nothing was changed\n");
+  EXPECT_EQ(told({"commit", "--id", "ask-0000-0000-0002", "--n", "12", "tenant=r"}, 0),
+            "committed: 12 used, 0 went back, 12 charged, 3 beyond 10, late (rule pair)\n");
+  EXPECT_EQ(told({"reserve", "tenant=r"}, 1).substr(0, 22), "denied: 0 of 10 left, ");
+  const Json made = Json::parse(told({"reserve", "--json", "jar=r"}, 0));
+  EXPECT_EQ(told({"release", "--id", made.at("id")}, 0), "released: 1 went back\n");
+}
+
 TEST_F(HttpAsk, PrintsJsonIfAskedTo) {
   const Json taken = Json::parse(told({"take", "--json", "tenant=t"}, 0));
   EXPECT_EQ(taken.at("remaining"), 9);
@@ -110,14 +134,28 @@ TEST_F(HttpAsk, ReportsErrors) {
       told({"explain", "jar=j"}, 3),
       "error: the server refused (403): this needs the right `admin`, which the user does not "
       "have\n");
-  for (const Words& words :
-       {Words{}, Words{"give"}, Words{"take"}, Words{"take", "jar"}, Words{"take", "=x"},
-        Words{"take", "--key", "k"}, Words{"take", "--limit", "1/1s"},
-        Words{"take", "--key", "k", "--limit", "1", "--n", "1"},
-        Words{"take", "jar=j", "--key", "k", "--limit", "1/1s"},
-        Words{"take", "jar=j", "--n", "-1"}, Words{"take", "jar=j", "--n", "x"},
-        Words{"wait", "jar=j", "--wait", "soon"}, Words{"wait", "jar=j", "--wait", "-1"},
-        Words{"wait", "jar=j", "--wait", "1e300"}, Words{"take", "jar=j", "--user", "app"}}) {
+  for (const Words& words : {Words{},
+                             Words{"give"},
+                             Words{"take"},
+                             Words{"take", "jar"},
+                             Words{"take", "=x"},
+                             Words{"take", "--key", "k"},
+                             Words{"take", "--limit", "1/1s"},
+                             Words{"take", "--key", "k", "--limit", "1", "--n", "1"},
+                             Words{"take", "jar=j", "--key", "k", "--limit", "1/1s"},
+                             Words{"take", "jar=j", "--n", "-1"},
+                             Words{"take", "jar=j", "--n", "x"},
+                             Words{"wait", "jar=j", "--wait", "soon"},
+                             Words{"wait", "jar=j", "--wait", "-1"},
+                             Words{"wait", "jar=j", "--wait", "1e300"},
+                             Words{"take", "jar=j", "--user", "app"},
+                             Words{"commit", "--id", "ask-0000-0000-0001"},
+                             Words{"extend", "--n", "1"},
+                             Words{"release", "--id", "ask-0000-0000-0001", "jar=j"},
+                             Words{"release", "--id", "ask-0000-0000-0001", "--ttl", "1"},
+                             Words{"reserve", "jar=j", "--ttl", "soon"},
+                             Words{"take", "jar=j", "--holder", "h"},
+                             Words{"take", "jar=j", "--id", "ask-0000-0000-0001"}}) {
     const Printed printed = ask(words);
     EXPECT_EQ(printed.status, 2) << printed.out << printed.err;
     EXPECT_EQ(printed.out, "");
