@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import ssl
 import subprocess
 import sys
@@ -384,6 +385,68 @@ class Metrics(OtlpTest):
         server = self.envoy(None, OTEL_EXPORTER_OTLP_METRICS_ENDPOINT=collector.url + "/v1/metrics",
                             OTEL_METRIC_EXPORT_INTERVAL="100")
         wait_until(lambda: len(collector.messages("/v1/metrics")) > 0, "a message of metrics")
+
+
+class Reloads(OtlpTest):
+    """A reload changes nothing of what is sent, nor of where it is sent to, and names what it does not apply."""
+
+    RESTART = "was changed since the start, and a reload does not apply it"
+
+    def reload(self, server: Secured, otlp: str, generation: int) -> dict[str, str]:
+        """Writes the settings beside a changed rule, and reads them again. Returns the settings that the answer names, with the
+        remedy; the log must name the same."""
+        config = server.config.read_text(encoding="utf-8").partition("otlp: ")[0]
+        rules = re.sub("quota: [0-9]+", f"quota: {generation}", config)
+        server.config.write_text(f"{rules}otlp: {otlp}\n", encoding="utf-8")
+        # The file's watch may be sooner; then the answer says the same of the policy that is live.
+        status, body = self.post(server, "/v1/reload", None, "admin")
+        answer = json.loads(body)
+        self.assertEqual((status, answer["generation"]), (200, generation), body)
+        self.assertNotIn(b"secret", body)
+        named = {one["subject"]: one["remedy"] for one in answer["diagnostics"] if one["message"] == self.RESTART}
+        for path in named:
+            wait_until(lambda its=path: any(f"warning: {its}: {self.RESTART}; restart the server" in line for line in server.said),
+                       f"the log names {path}")
+        self.assertFalse([line for line in server.said if "secret" in line], server.said)
+        return named
+
+    def test_what_is_sent_stays_and_each_setting_that_needs_a_restart_is_named(self) -> None:
+        old, new = self.collector(), self.collector()
+        server = self.native(f'{{ traces: {{ endpoint: "{old.url}", delay: 100ms }}, headers: ["x-key: secret-1"] }}')
+        self.assertEqual(self.take(server), 200)
+        old.await_spans(1)
+        named = self.reload(server, f'{{ traces: {{ endpoint: "{new.url}", sample: 0, delay: 1ms, values: true, batch: 1, '
+                            f'queue: 16 }}, metrics: {{ endpoint: "{new.url}", interval: 100ms }}, service: s, namespace: n, '
+                            f'instance: i, headers: ["x-key: secret-2"], timeout: 1s, tls: {{ ca: ca.pem, certificate: c.pem, '
+                            f'key: k.pem }} }}', 2)
+        self.assertEqual(set(named), {f"otlp.{key}" for key in (
+            "traces.endpoint", "traces.sample", "traces.delay", "traces.values", "traces.batch", "traces.queue",
+            "metrics.endpoint", "metrics.interval", "service", "namespace", "instance", "headers", "timeout", "tls.ca",
+            "tls.certificate", "tls.key")})
+        self.assertEqual(set(named.values()), {"restart the server to apply it"})
+        self.take(server, "other")
+        self.assertNotIn("sluice.entries", values(old.await_spans(2)[1].attributes))
+        self.assertEqual({headers["x-key"] for _, headers, _ in old.requests}, {"secret-1"})
+        # What is live is what the settings page of the server shows.
+        shown = json.loads(self.post(server, "/v1/config", None, "admin", "GET")[1])["settings"]
+        self.assertIn(old.url, shown)
+        self.assertNotIn(new.url, shown)
+        # Off, and as it was.
+        self.assertIn("otlp.traces.endpoint", self.reload(server, "{}", 3))
+        self.take(server, "third")
+        old.await_spans(3)
+        self.assertEqual(self.reload(server, f'{{ traces: {{ endpoint: "{old.url}", delay: 100ms }}, '
+                                     f'headers: ["x-key: secret-1"] }}', 4), {})
+        self.assertEqual(new.requests, [])
+
+    def test_they_are_not_begun_by_a_reload(self) -> None:
+        collector = self.collector()
+        server = self.native("{}")
+        self.assertEqual(set(self.reload(server, f'{{ traces: {{ endpoint: "{collector.url}", delay: 1ms }} }}', 2)),
+                         {"otlp.traces.endpoint", "otlp.traces.delay"})
+        self.take(server)
+        server.stop()
+        self.assertEqual(collector.requests, [])
 
 
 class Off(OtlpTest):
