@@ -5,20 +5,26 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <set>
 #include <sstream>
+#include <string>
+#include <utility>
 #include <vector>
 
+#include "base/signals.h"
 #include "cli/command_test.h"
 #include "config/config.h"
 #include "config/operations.h"
 #include "config/policy_source.h"
+#include "protocol/protocol.h"
 #include "testing/environment_of.h"
 #include "tests/support/paths.h"
 
@@ -229,6 +235,156 @@ TEST_F(SettingsRecord, HasCasesOfEachSetting) {
     }
   });
   EXPECT_GT(keys, 100u);
+}
+
+// The names of variables in a text: those of several words, as in REDIS_URL.
+Lines variables_in(const std::string& text) {
+  static const std::regex name("[A-Z][A-Z0-9]*(_[A-Z0-9]+)+");
+  Lines names;
+  for (std::sregex_iterator at(text.begin(), text.end(), name), end; at != end; ++at)
+    names.push_back(at->str());
+  return names;
+}
+
+// A drop-in's server, as far as its start goes without listening.
+class DropIn : public SettingsRecord {
+ protected:
+  struct Case {
+    std::string name;
+    Words words;                                     // that name a sound policy
+    std::map<std::string, std::string> original_of;  // its original's variables, by ours
+  };
+  // Those that take the place of another program.
+  const std::vector<Case> cases{{"divvy",
+                                 {"rules.ini"},
+                                 {{"SLUICE_REDIS", "REDIS_HOST"},
+                                  {"SLUICE_REDIS_CLUSTER", "REDIS_CLUSTER"},
+                                  {"SLUICE_REDIS_USERNAME", "REDIS_USERNAME"},
+                                  {"SLUICE_REDIS_PASSWORD", "REDIS_PASSWORD"},
+                                  {"SLUICE_REDIS_PASSWORD_FILE", "REDIS_PASSWORD_FILE"},
+                                  {"SLUICE_REDIS_TLS", "REDIS_TLS"}}},
+                                {"limitd",
+                                 {"--config-file", "limitd.yaml"},
+                                 {{"SLUICE_DATA", "DB"}, {"SLUICE_LOG_LEVEL", "LOG_LEVEL"}}},
+                                {"droplet", {}, {}},
+                                {"envoy",
+                                 {"limits"},
+                                 {{"SLUICE_REDIS", "REDIS_URL"},
+                                  {"SLUICE_REDIS_TLS", "REDIS_TLS"},
+                                  {"SLUICE_LOG_LEVEL", "LOG_LEVEL"},
+                                  {"SLUICE_LOG_FORMAT", "LOG_FORMAT"}}}};
+
+  // What it says with these variables and words. It never serves: its admin port is that of its
+  // listener, and where a variable gives this another one, it has no token. `asked`: gets the names
+  // of the variables that it reads.
+  Lines said_by(const Case& of, const std::map<std::string, std::string>& its,
+                const Words& more = {}, std::set<std::string>* asked = nullptr) {
+    std::ostringstream out_text, err_text;
+    const auto value_of = tests::environment_of(its);
+    config::CommandIo world{
+        out_text,
+        err_text,
+        false,
+        false,
+        [&](const char* name) {
+          if (asked != nullptr) asked->insert(name);
+          return value_of(name);
+        },
+        [&] { return std::vector<std::pair<std::string, std::string>>(its.begin(), its.end()); }};
+    Words words{of.name};
+    words.insert(words.end(), of.words.begin(), of.words.end());
+    words.insert(words.end(), {"--admin", "0.0.0.0:" + std::to_string(port_of(of))});
+    words.insert(words.end(), more.begin(), more.end());
+    EXPECT_NE(run(words, world), config::exit_ok);
+    base::release_signals();
+    Lines lines = lines_of(without_folder(err_text.str()));
+    std::erase_if(lines, [](const std::string& line) {
+      return line.starts_with("error: listen: ");  // of these flags
+    });
+    for (std::string& line : lines)  // some name where variables are
+      if (line.starts_with("environment: ")) line.erase(0, line.find(' ') + 1);
+    return lines;
+  }
+
+  // The variables that it reads, by what it asks for and by its help.
+  std::set<std::string> read_by(const Case& of) {
+    std::set<std::string> names;
+    said_by(of, {}, {}, &names);
+    std::ostringstream help, unused;
+    variables.clear();
+    config::CommandIo world{help, unused, false, false, tests::environment_of(variables)};
+    run({of.name, "--help"}, world);
+    for (const std::string& name : variables_in(help.str())) names.insert(name);
+    return names;
+  }
+
+  static uint16_t port_of(const Case& of) {
+    return protocol::describe(*protocol::find(of.name)).port;
+  }
+};
+
+TEST_F(DropIn, NamesInEachRemedyAVariableThatItReadsAndItsOriginalsOwn) {
+  const Lines values{"x", "-1", "0", "99999999999999999999", "true", "always", "a:b:c", ":", ""};
+  for (const Case& of : cases) {
+    const std::set<std::string> read = read_by(of);
+    size_t complaints = 0;
+    std::set<std::string> wrong;  // variables of which some value was an error
+    for (const std::string& variable : read) {
+      for (const std::string& value : values) {
+        SCOPED_TRACE(of.name + ", " + variable + "=" + value);
+        for (const std::string& line : said_by(of, {{variable, value}})) {
+          if (!line.starts_with("error: ") && !line.starts_with("warning: ")) continue;
+          ++complaints;
+          if (line.starts_with("error: " + variable + ": ")) wrong.insert(variable);
+          EXPECT_EQ(line.find("store:"), line.npos) << "it has no sluice.yaml: " << line;
+          EXPECT_EQ(line.find("sluice.yaml"), line.npos) << line;
+          const Lines named = variables_in(line);
+          EXPECT_TRUE(!named.empty() || line.find(variable) != line.npos ||
+                      line.find("--") != line.npos)
+              << "it names nothing that can be changed: " << line;
+          for (const std::string& name : named) {
+            EXPECT_TRUE(read.contains(name)) << name << " is not read: " << line;
+            if (name != variable) {
+              EXPECT_FALSE(of.original_of.contains(name))
+                  << "it knows that one as " << of.original_of.at(name) << ": " << line;
+            }
+          }
+        }
+      }
+    }
+    // Each setting that is a number, a size, a length or one of some words is out of its range with
+    // some of the values.
+    config::Config config;
+    config::each_outside(config::table_of(config), [&](const config::Entry& entry) {
+      const std::string variable(entry.about.variable);
+      const bool is_ranged = entry.values.find(" to ") != std::string::npos ||
+                             entry.values.find("`, `") != std::string::npos;
+      if (!variable.empty() && is_ranged && read.contains(variable)) {
+        EXPECT_TRUE(wrong.contains(variable)) << of.name << ": " << variable;
+      }
+    });
+    EXPECT_GT(wrong.size(), 5u) << of.name;
+    EXPECT_GT(complaints, 20u) << of.name;
+  }
+}
+
+// Flags that want another setting, too.
+TEST_F(DropIn, NamesNoFileThatItDoesNotHave) {
+  size_t complaints = 0;
+  for (const Case& of : cases)
+    for (const Words& words : std::vector<Words>{{"--durability", "always"},
+                                                 {"--redis-tls"},
+                                                 {"--redis-username", "x"},
+                                                 {"--redis", "a:1", "--data", "d"}}) {
+      SCOPED_TRACE(of.name + " " + words[0]);
+      for (const std::string& line : said_by(of, {}, words)) {
+        ++complaints;
+        EXPECT_EQ(line.find("store:"), line.npos) << line;
+        for (const std::string& name : variables_in(line))
+          EXPECT_TRUE(read_by(of).contains(name)) << line;
+      }
+    }
+  EXPECT_GT(complaints, 10u);
 }
 
 }  // namespace

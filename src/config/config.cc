@@ -172,9 +172,8 @@ void check_store(const Config& config, base::Diagnostics& diagnostics) {
   base::Diagnostic place;
   place.subject = store.durability.origin;
   complain(place, "durability is set, and there is no folder for the counters",
-           config.same_variables.empty()
-               ? "name one: `store: { path: DIR }`, or --data DIR"
-               : "name one: --data DIR or " + variable_of(config, "SLUICE_DATA"),
+           config.file.empty() ? "name one: --data DIR or " + variable_of(config, "SLUICE_DATA")
+                               : "name one: `store: { path: DIR }`, or --data DIR",
            diagnostics);
 }
 

@@ -117,11 +117,10 @@ bool set_up_admin(const Config& config, admin::AdminOptions& options, CommandIo&
              listener.origin + " has it listen on " +
                  format_address(listener.value.address.host, listener.value.address.port) +
                  ", where others reach it, and there is no token",
-             config.same_variables.empty()
-                 ? "set admin.token_file or SLUICE_ADMIN_TOKEN, give a user the right `admin`, or "
-                   "listen "
-                   "on 127.0.0.1"
-                 : "set SLUICE_ADMIN_TOKEN_FILE or SLUICE_ADMIN_TOKEN, or listen on 127.0.0.1",
+             config.file.empty()
+                 ? "set SLUICE_ADMIN_TOKEN_FILE or SLUICE_ADMIN_TOKEN, or listen on 127.0.0.1"
+                 : "set admin.token_file or SLUICE_ADMIN_TOKEN, give a user the right `admin`, or "
+                   "listen on 127.0.0.1",
              diagnostics);
   }
   tell(diagnostics, io);
