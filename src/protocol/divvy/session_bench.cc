@@ -69,10 +69,14 @@ void reply(benchmark::State& state) {
   DivvySession session;
   base::Buffer out;
   limit::Decision decision{true, 1'000'000, 0, base::seconds(3'599), {}};
+  request::Verdict verdict;
+  verdict.matched = true;
+  verdict.tightest = &decision;
   for (auto _ : state) {
     decision.remaining = (decision.remaining + 7'919) & 0xFFFFF;
     decision.allowed = (decision.remaining & 8) != 0;
-    session.reply({}, {decision.allowed, &decision, decision.reset_after, {}}, {}, out);
+    verdict.allowed = decision.allowed;
+    session.reply({}, verdict, {}, out);
     if (out.size() > 4096) out.clear();
   }
 }
