@@ -42,6 +42,14 @@ std::string_view actor_of(const LimitSet& set, Entries entries, const Walk& walk
       [&](size_t bytes) { return texts.allocate(bytes); });
 }
 
+// The counter of the limit that the walk has found. One that is unlimited has no key.
+policy::OwnRules::Found counter_of(const LimitSet& set, uint32_t domain, Entries entries,
+                                   const Walk& walk, base::Arena& texts) {
+  const std::string_view actor = actor_of(set, entries, walk, texts);
+  if (set.limits()[walk.limit].unlimited) return {walk.limit, {}, actor};
+  return {walk.limit, set.key(domain, entries, walk, texts), actor};
+}
+
 }  // namespace
 
 // The rules as people see them: a request is a descriptor as calls make it.
@@ -73,9 +81,7 @@ struct LimitRules::Tree final : policy::OwnRules {
     if (domain == absent) return fixed(unknown_domain);
     const Walk walk = set.find(domain, request->entries, steps);
     if (walk.limit == absent) return std::nullopt;
-    const std::string_view actor = actor_of(set, request->entries, walk, keys);
-    if (set.limits()[walk.limit].unlimited) return Found{walk.limit, {}, actor};
-    return Found{walk.limit, set.key(domain, request->entries, walk, keys), actor};
+    return counter_of(set, domain, request->entries, walk, keys);
   }
 
   std::string why_none(Entries descriptor) const override {
@@ -203,9 +209,8 @@ const FoundRule& LimitRules::plan_probe(policy::Planning& planning) const {
 
 const FoundRule& LimitRules::plan_limit(uint32_t domain, Entries entries, const Walk& walk,
                                         policy::Planning& planning) const {
-  const std::string_view actor = actor_of(set_, entries, walk, planning.texts);
-  if (set_.limits()[walk.limit].unlimited) return plan(walk.limit, {}, actor, planning);
-  return plan(walk.limit, set_.key(domain, entries, walk, planning.texts), actor, planning);
+  const auto its = counter_of(set_, domain, entries, walk, planning.texts);
+  return plan(walk.limit, its.key, its.actor, planning);
 }
 
 const FoundRule& LimitRules::plan_override(uint32_t domain, Entries entries, base::Duration window,
