@@ -26,7 +26,7 @@ struct Caller {
 // The fields of a request that say it, as they were sent; empty: not sent. Views of the request.
 struct CallerFields {
   std::string_view traceparent{}, b3{}, b3_trace{}, b3_span{}, b3_sampled{}, b3_flags{};
-  bool twice = false;  // `traceparent` or `b3` came twice: that counts as not sent
+  bool twice = false;  // one of them came twice: then none of them counts
 
   // Keeps the field if it is one of them; others are passed over. Names in any case.
   void add(std::string_view name, std::string_view value);
