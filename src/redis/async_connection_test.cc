@@ -4,14 +4,23 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
+#include <deque>
 #include <functional>
+#include <iterator>
+#include <list>
 #include <map>
+#include <memory>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "base/bounds.h"
 #include "redis/loop_test.h"
 #include "redis/peer_test.h"
+#include "tests/support/dice.h"
 
 namespace sluice::redis {
 namespace {
@@ -558,6 +567,196 @@ TEST_F(AsyncConnectionTest, SendsTheRestWhenTheSocketHasRoom) {
   peer.say("$2\r\nok\r\n");
   settle();
   EXPECT_EQ(told(), "0 says ok; ");
+}
+
+// A worker's connection to a Redis of its own, and what has to become of each command.
+class CrossedWorker final : public AsyncConnection::Owner {
+ public:
+  CrossedWorker(FakeLoop& loop, uint64_t seed) : loop_(loop) {
+    peer_.listen();
+    options_.nodes = {{"node", 1}};
+    options_.deadline = base::milliseconds(50);
+    connection_ = std::make_unique<AsyncConnection>(options_, nullptr, loop, *this, seed,
+                                                    [] { return ticks_us; });
+  }
+
+  void on_answer(const Sender& sender, Reply, std::string_view text) override {
+    told_ += std::to_string(sender.index) + " says " + std::string(text) + "; ";
+  }
+  bool on_late(const Sender& sender) override {
+    told_ += std::to_string(sender.index) + " late; ";
+    return sender.kind == dropped_if_late;
+  }
+  void on_lost(const Sender& sender) override { told_ += std::to_string(sender.index) + " lost; "; }
+  void on_change() override {}
+  void on_news(bool, const std::string&) override {}
+  std::vector<net::Address> addresses() override { return {peer_.address}; }
+
+  // Past every pause, so that it connects.
+  void connect() {
+    pass(second);
+    advance();
+    ASSERT_TRUE(peer_.accept());
+    std::string greeting;
+    await([&] { return (greeting += peer_.heard()).find("PING\r\n") != std::string::npos; });
+    peer_.say("+PONG\r\n");
+    heard_ = true;
+    await([this] { return connection_->state() == ConnectionState::up; });
+    ASSERT_EQ(connection_->state(), ConnectionState::up);
+  }
+  void ask(size_t count, bool keeps) {
+    std::string text;
+    for (; count > 0; --count) {
+      if (!connection_->takes()) {
+        ++refused;
+        continue;
+      }
+      const std::string one = "ask" + std::to_string(next_) + "\r\n";
+      text += one;
+      connection_->out() += one;
+      connection_->sent({keeps ? kept_if_late : dropped_if_late, 0, 0, next_}, {now_us_ + 50 * ms});
+      under_way_.push_back({next_++, keeps, now_us_ + 50 * ms});
+    }
+    loop_.turn();  // what is to be sent is sent at its end
+    EXPECT_EQ(text.empty() ? "" : peer_.heard(text.substr(text.size() - 3)), text);
+  }
+  void answer(size_t count) {
+    std::string text;
+    for (count = std::min(count, under_way_.size()); count > 0; --count, under_way_.pop_front()) {
+      const Command& one = under_way_.front();
+      const std::string its = std::to_string(one.index);
+      text += "$" + std::to_string(its.size()) + "\r\n" + its + "\r\n";
+      if (!one.late || one.keeps) expect(one, "says " + its);
+      if (one.late) --late_;
+      heard_ = true;
+      ++answered;
+    }
+    peer_.say(text);
+    await([this] { return connection_->under_way() == under_way_.size(); });
+  }
+  void pass(int64_t us) {
+    now_us_ += us;
+    ticks_us += us;
+  }
+  void step_back(int64_t us) {
+    connection_->step_back({us});
+    now_us_ -= us;
+    heard_us_ -= us;
+    for (Command& one : under_way_) one.due_us -= us;
+  }
+  // Returns whether the connection was given up.
+  bool advance() {
+    connection_->advance({now_us_});
+    if (std::exchange(heard_, false)) heard_us_ = now_us_;
+    for (Command& one : under_way_) {
+      if (one.late || one.due_us > now_us_) continue;
+      if (late_++ == 0) heard_us_ = now_us_;
+      one.late = true;
+      expect(one, "late");
+      ++were_late;
+    }
+    if (late_ == 0 || now_us_ - heard_us_ < second) return false;
+    lose();
+    return true;
+  }
+  void cut() {
+    peer_.hang_up();
+    await([this] { return connection_->state() == ConnectionState::down; });
+    lose();
+  }
+  // Has become of each command what had to?
+  void check() {
+    EXPECT_EQ(told_, expected_);
+    told_.clear();
+    expected_.clear();
+    EXPECT_EQ(connection_->under_way(), under_way_.size());
+  }
+
+  size_t refused = 0, answered = 0, were_late = 0, were_lost = 0;
+
+ private:
+  static constexpr uint32_t dropped_if_late = 1, kept_if_late = 2;
+  struct Command {
+    uint32_t index;
+    bool keeps;
+    int64_t due_us;
+    bool late = false;
+  };
+
+  // Turns the loop until that holds, or for two seconds.
+  void await(const std::function<bool()>& holds) {
+    for (int i = 0; i < 2'000 && !holds(); ++i) loop_.turn(1);
+  }
+  void expect(const Command& one, const std::string& what) {
+    expected_ += std::to_string(one.index) + " " + what + "; ";
+  }
+  void lose() {
+    peer_.hang_up();
+    for (const Command& one : under_way_) {
+      if (one.late && !one.keeps) continue;
+      expect(one, "lost");
+      ++were_lost;
+    }
+    under_way_.clear();
+    late_ = 0;
+  }
+
+  static inline int64_t ticks_us = 1'000 * second;
+  FakeLoop& loop_;
+  Peer peer_;
+  Options options_;
+  int64_t now_us_ = 2'000 * second, heard_us_ = 0;
+  bool heard_ = false;
+  size_t late_ = 0;
+  uint32_t next_ = 0;
+  std::deque<Command> under_way_;
+  std::string told_, expected_;
+  std::unique_ptr<AsyncConnection> connection_;
+};
+
+// Late answers, cuts, silences, deadlines and steps of the clock, in any order, of several workers.
+TEST(AsyncConnections, EachCommandHasOneFateWhateverHappens) {
+  size_t refused = 0, answered = 0, were_late = 0, were_lost = 0, silences = 0;
+  for (uint32_t seed = 0; seed < 15; ++seed) {
+    SCOPED_TRACE(seed);
+    tests::Dice dice(seed);
+    FakeLoop loop;
+    std::list<CrossedWorker> workers;
+    for (uint32_t i = 0; i < 3; ++i) {
+      workers.emplace_back(loop, i + 1);
+      workers.back().connect();
+    }
+    for (int step = 0; step < 200 && !testing::Test::HasFailure(); ++step) {
+      CrossedWorker& one = *std::next(workers.begin(), dice(3));
+      const int what = dice(40);
+      if (what < 16) {
+        one.ask(1 + dice(size_t{30}), dice(4) == 0);
+      } else if (what < 28) {
+        one.answer(1 + dice(size_t{40}));
+      } else if (what < 37) {
+        one.pass(dice(dice(3) == 0 ? 1'500 * ms : 30 * ms));
+        if (one.advance()) {
+          ++silences;
+          one.check();
+          one.connect();
+        }
+      } else if (what < 38) {
+        one.step_back(dice(100 * ms));
+      } else {
+        one.cut();
+        one.check();
+        one.advance();
+        one.connect();
+      }
+      one.check();
+    }
+    for (const CrossedWorker& one : workers) {
+      refused += one.refused, answered += one.answered;
+      were_late += one.were_late, were_lost += one.were_lost;
+    }
+  }
+  for (const size_t count : {refused, answered, were_late, were_lost}) EXPECT_GT(count, 100u);
+  EXPECT_GT(silences, 5u);
 }
 
 }  // namespace

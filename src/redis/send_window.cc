@@ -1,6 +1,7 @@
 #include "redis/send_window.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace sluice::redis {
 
@@ -19,6 +20,8 @@ constexpr int64_t kept_deadlines = 20;
 void SendWindow::written(int64_t at_us) {
   if (answered_ == sent_ || (!turns_.empty() && turns_[turns_.size() - 1].until == sent_)) return;
   turns_.push({sent_, at_us});
+  if (first_guess_ > 0 && at_us - heard_us_ >= deadline_us_ / 16)
+    begin(std::exchange(first_guess_, 0), at_us);
 }
 
 void SendWindow::answered(uint64_t count, int64_t at_us) {
@@ -43,21 +46,32 @@ void SendWindow::answered(uint64_t count, int64_t at_us) {
 // `queued`: commands queue at Redis. The first answers of which that is true begin a span, so that
 // a pause of Redis before them is not taken for its rate.
 void SendWindow::estimate(bool queued, int64_t from_us, uint64_t count, int64_t at_us) {
+  const int64_t took_us = at_us - std::max(heard_us_, from_us);
+  first_guess_ = 0;
   if (queued && queued_) {
-    span_us_ += at_us - std::max(heard_us_, from_us);
+    span_us_ += took_us;
     span_answers_ += count;
   } else {
     span_us_ = 0;
     span_answers_ = 0;
+    if (queued && !is_known()) first_guess_ = answered_in_time(count, took_us);
   }
   queued_ = queued;
   heard_us_ = at_us;
   if (span_us_ < std::max<int64_t>(deadline_us_ / 8, 1)) return;
-  const size_t can = std::max(
-      static_cast<size_t>(static_cast<int64_t>(span_answers_) * most_us() / span_us_), first_least);
+  begin(answered_in_time(span_answers_, span_us_), at_us);
   span_us_ = 0;
   span_answers_ = 0;
-  // Not of a connection with little under way.
+}
+
+// What Redis answers in seven eighths of the deadline, if it has answered so many in that time.
+size_t SendWindow::answered_in_time(uint64_t count, int64_t took_us) const {
+  const int64_t can = static_cast<int64_t>(count) * most_us() / std::max<int64_t>(took_us, 1);
+  return std::max(static_cast<size_t>(can), first_least);
+}
+
+// Not of a connection with little under way.
+void SendWindow::begin(size_t can, int64_t at_us) {
   if (window_ / 2 > can && sent_ - answered_ > can / 2) set(can, at_us);
 }
 

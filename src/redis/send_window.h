@@ -16,7 +16,10 @@ namespace sluice::redis {
 // at Redis: until then nothing is known of what it can do, and a burst that it may answer in time
 // is sent whole. They queue if among those that are left when answers come is one that has waited
 // by a sixteenth of the deadline longer than the least delay. Then the answers of a time give the
-// rate of Redis, and the window is what it answers in seven eighths of the deadline.
+// rate of Redis, and the window is what it answers in seven eighths of the deadline. The rate is
+// known with the second answers that find a queue: of what the first ones took, a part may have
+// been a pause of Redis. But if no answers follow those within a sixteenth of the deadline, there
+// was none, and they give the rate.
 //
 // From then on the window is measured by the longest delay of the commands that are sent under it,
 // and, once it is reached, of those behind. A window that was reached shrinks to what Redis answers
@@ -64,6 +67,8 @@ class SendWindow {
   int64_t most_us() const { return deadline_us_ * 7 / 8; }
   void estimate(bool queued, int64_t from_us, uint64_t count, int64_t at_us);
   void adjust(int64_t at_us);
+  void begin(size_t can, int64_t at_us);
+  size_t answered_in_time(uint64_t count, int64_t took_us) const;
   void set(size_t window, int64_t at_us);
   // Measures the commands that are sent from now on.
   void measure() {
@@ -79,6 +84,7 @@ class SendWindow {
   int64_t least_us_ = INT64_MAX;  // the least delay
   // The rate while commands queue at Redis: answers in a time.
   bool queued_ = false;
+  size_t first_guess_ = 0;  // the window by the first answers that found a queue; 0: none
   int64_t heard_us_ = 0, span_us_ = 0;
   uint64_t span_answers_ = 0;
   // What is measured of the window: commands behind `from_`, up to `until_` (0: none is answered).

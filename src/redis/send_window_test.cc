@@ -6,9 +6,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "tests/support/dice.h"
 
 namespace sluice::redis {
 namespace {
@@ -143,6 +146,39 @@ TEST(SendWindow, WorkersThatAskOneRedisShareIt) {
   EXPECT_GE(askers[3].granted, static_cast<uint64_t>(10 * capacity / 20 * 9 / 10));
 }
 
+// Four workers and the load have one processor in turns of about a millisecond, so that a worker
+// seldom reads answers. Each learns what Redis can do before much of what it sends is late.
+TEST(SendWindow, WorkersThatHaveAProcessorInTurnsLearnInTime) {
+  constexpr int64_t command_us = 115, capacity = second / command_us;
+  constexpr size_t workers = 4;
+  uint64_t granted = 0, late = 0;
+  for (uint32_t seed = 0; seed < 6; ++seed) {
+    tests::Dice dice(seed);
+    std::vector<Asker> askers(workers);
+    ToldRedis redis{command_us};
+    std::vector<int64_t> due_ns(workers);
+    size_t turn = 0;
+    int64_t turn_ends_us = 0;
+    for (int64_t now_us = 0; now_us < 6 * second; now_us += step_us) {
+      redis.work(askers, now_us);
+      for (int64_t& due : due_ns)
+        due += step_us * 1'000 * (capacity * 5 / 2) / static_cast<int64_t>(workers);
+      if (now_us >= turn_ends_us) {
+        turn = (turn + 1) % (workers + 1);  // the last one is the load's
+        turn_ends_us = now_us + 300 + dice(1'400);
+      }
+      if (turn == workers) continue;
+      askers[turn].take_answers(now_us);
+      askers[turn].ask(static_cast<uint64_t>(due_ns[turn] / (1'000 * second)), now_us);
+      due_ns[turn] %= 1'000 * second;
+    }
+    for (const Asker& one : askers) granted += one.granted, late += one.late;
+  }
+  RecordProperty("late", std::to_string(late));
+  EXPECT_LE(late, granted / 100);
+  EXPECT_GE(granted, static_cast<uint64_t>(6 * 6 * capacity * 95 / 100));
+}
+
 TEST(SendWindow, FollowsARedisThatBecomesSlowerAndFaster) {
   std::vector<Asker> askers(1);
   ToldRedis redis{150};
@@ -248,6 +284,219 @@ TEST(SendWindow, ARedisThatAnswersNothingInTimeIsAskedForOne) {
   run(redis, askers, {1'000}, 0, 30 * second);
   EXPECT_EQ(askers[0].window.size(), 1u);
   EXPECT_TRUE(askers[0].window.takes(0));
+}
+
+// The window as its header describes it, from the time of every command and every answer.
+class WholeHistory {
+ public:
+  bool takes(size_t under_way) const {
+    return under_way < window_.value_or(base::bounds::redis_commands_max);
+  }
+  std::optional<size_t> window() const { return window_; }
+
+  void sent(size_t under_way) {
+    commands_.push_back({});
+    if (window_ && under_way >= *window_ && !reached_) {
+      reached_ = true;
+      measured_from_ = commands_.size();
+      answers_measured_ = 0;
+    }
+  }
+  void written(int64_t at_us) {
+    if (written_ == commands_.size()) return;
+    for (; written_ < commands_.size(); ++written_) commands_[written_].at_us = at_us;
+    if (!awaits_second_ || at_us - queued_[0].at_us < deadline.us / 16) return;
+    awaits_second_ = false;
+    set_rate(queued_[0].count, first_took_us_, at_us);
+  }
+  void answered(size_t count, int64_t at_us) {
+    const Answers its{at_us, answered_, count, commands_[answered_].at_us,
+                      commands_[answered_ + count - 1].at_us};
+    answered_ += count;
+    least_us_ = std::min(least_us_, at_us - its.last_at_us);
+    const bool queued =
+        answered_ < written_ && at_us - commands_[answered_].at_us - least_us_ >= deadline.us / 16;
+    awaits_second_ = queued && queued_.empty() && !window_;
+    first_took_us_ = at_us - std::max(last_answers_us_, its.first_at_us);
+    last_answers_us_ = at_us;
+    if (!queued) queued_.clear();
+    if (queued) queued_.push_back(its);
+    find_rate();
+    if (!window_ || its.first < measured_from_) return;
+    if (answers_measured_++ == 0) measured_until_ = commands_.size(), longest_us_ = 0;
+    longest_us_ = std::max(longest_us_, at_us - its.first_at_us);
+    if (answered_ >= measured_until_) adjust(at_us);
+  }
+
+ private:
+  struct Command {
+    int64_t at_us = 0;
+  };
+  struct Answers {
+    int64_t at_us;
+    size_t first, count;
+    int64_t first_at_us, last_at_us;  // when the first and the last of them were written
+  };
+
+  // All answers in `queued_` came while commands queued; those of the first one took an unknown
+  // time.
+  void find_rate() {
+    int64_t span_us = 0;
+    size_t count = 0;
+    for (size_t i = 1; i < queued_.size(); ++i) {
+      span_us += queued_[i].at_us - std::max(queued_[i - 1].at_us, queued_[i].first_at_us);
+      count += queued_[i].count;
+    }
+    if (span_us < deadline.us / 8) return;
+    queued_.erase(queued_.begin(), queued_.end() - 1);
+    set_rate(count, span_us, queued_[0].at_us);
+  }
+  void set_rate(size_t count, int64_t took_us, int64_t at_us) {
+    const auto in_time = static_cast<size_t>(static_cast<int64_t>(count) * (deadline.us * 7 / 8) /
+                                             std::max<int64_t>(took_us, 1));
+    const size_t can = std::max<size_t>(in_time, 16);
+    const size_t window = window_.value_or(base::bounds::redis_commands_max);
+    if (window / 2 > can && commands_.size() - answered_ > can / 2) set(can, at_us);
+  }
+  void adjust(int64_t at_us) {
+    if (longest_us_ >= deadline.us) careful_until_us_ = at_us + 20 * deadline.us;
+    const int64_t aim_us = deadline.us * (at_us < careful_until_us_ ? 3 : 5) / 8;
+    const int64_t longest_us = std::max<int64_t>(longest_us_, 1);
+    // To the nearest whole number, and at least one.
+    const size_t sized = std::max<size_t>(
+        static_cast<size_t>((2 * static_cast<int64_t>(*window_) * aim_us + longest_us) /
+                            (2 * longest_us)),
+        1);
+    const bool is_too_large = longest_us_ > deadline.us * 7 / 8;
+    if (reached_ && sized > *window_) {
+      const size_t quarter = (sized - *window_ + 3) / 4,
+                   next = *window_ + std::min(quarter, *window_);
+      set(next >= 4 ? next + 1 : next, at_us);
+    } else if (reached_) {
+      set(sized >= 4 ? sized + 1 : sized, at_us);
+    } else if (is_too_large) {
+      set(sized, at_us);
+    } else if (at_us - used_us_ >= 20 * deadline.us) {
+      window_.reset();
+    } else {
+      measure();
+    }
+  }
+  void set(size_t window, int64_t at_us) {
+    window_ = window;
+    if (window >= base::bounds::redis_commands_max) window_.reset();
+    used_us_ = at_us;
+    reached_ = false;
+    measure();
+  }
+  void measure() {
+    measured_from_ = commands_.size();
+    answers_measured_ = 0;
+  }
+
+  std::optional<size_t> window_;
+  std::vector<Command> commands_;
+  size_t written_ = 0, answered_ = 0;
+  int64_t least_us_ = INT64_MAX;
+  std::vector<Answers> queued_;
+  bool awaits_second_ = false;  // answers after the first of `queued_`, which took that long
+  int64_t first_took_us_ = 0, last_answers_us_ = 0;
+  size_t measured_from_ = 0, measured_until_ = 0, answers_measured_ = 0;
+  int64_t longest_us_ = 0, used_us_ = 0, careful_until_us_ = 0;
+  bool reached_ = false;
+};
+
+// A worker of which each command has one fate, with its window and the model of that.
+struct Crossed {
+  SendWindow window{deadline};
+  WholeHistory model;
+  std::deque<int64_t> at_redis;  // when they were written
+  size_t unwritten = 0;
+  uint64_t sent = 0, refused = 0, in_time = 0, late = 0, lost = 0;
+
+  size_t under_way() const { return at_redis.size() + unwritten; }
+  void ask(size_t count) {
+    for (; count > 0; --count) {
+      const bool takes = window.takes(under_way());
+      ASSERT_EQ(takes, model.takes(under_way()));
+      if (!takes) {
+        refused += count;
+        return;
+      }
+      ++unwritten, ++sent;
+      window.sent(under_way());
+      model.sent(under_way());
+    }
+  }
+  void end_turn(int64_t now_us) {
+    window.written(now_us);
+    model.written(now_us);
+    for (; unwritten > 0; --unwritten) at_redis.push_back(now_us);
+  }
+  void take_answers(size_t count, int64_t now_us) {
+    count = std::min(count, at_redis.size());
+    if (count == 0) return;
+    window.answered(count, now_us);
+    model.answered(count, now_us);
+    for (; count > 0; --count, at_redis.pop_front())
+      ++(now_us - at_redis.front() < deadline.us ? in_time : late);
+  }
+  // The connection is cut, and made again.
+  void cut() {
+    lost += under_way();
+    at_redis.clear();
+    unwritten = 0;
+    window.lost();
+    model = WholeHistory();
+  }
+};
+
+// Workers that share a Redis whose speed, pauses and load change at random, whose connections are
+// cut, and which read their answers late: each window is at each moment as its whole history says.
+TEST(SendWindow, IsAtEachMomentAsItsWholeHistorySays) {
+  uint64_t in_time = 0, late = 0, lost = 0, refused = 0, known = 0, unknown = 0;
+  for (uint32_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(seed);
+    tests::Dice dice(seed);
+    std::vector<Crossed> workers(1 + seed % 4);
+    int64_t now_us = second, command_us = 100, load_us = 100, owed_us = 0, until_us = 0;
+    for (int step = 0; step < 1'500; ++step) {
+      if (now_us >= until_us) {
+        until_us = now_us + 50 * ms + dice(400 * ms);
+        command_us = 1 + dice(int64_t{1} << (3 + dice(9)));
+        load_us = 1 + dice(int64_t{1} << (3 + dice(9)));
+      }
+      const int64_t passed_us = 1 + dice(dice(20) == 0 ? 60 * ms : 2 * ms);
+      now_us += passed_us;
+      for (Crossed& one : workers) {
+        one.ask(static_cast<size_t>(passed_us / load_us) + dice(size_t{2}));
+        if (testing::Test::HasFatalFailure()) return;
+        if (dice(4) != 0) one.end_turn(now_us - dice(passed_us));
+      }
+      // What Redis has answered since, in batches; a worker may be slow to read.
+      owed_us = dice(50) == 0 ? 0 : owed_us + passed_us;
+      while (owed_us >= command_us && dice(3) != 0) {
+        const auto most = static_cast<size_t>(owed_us / command_us);
+        const size_t count = 1 + dice(std::min<size_t>(most, 80));
+        owed_us -= static_cast<int64_t>(count) * command_us;
+        workers[dice(workers.size())].take_answers(count, now_us);
+      }
+      if (dice(400) == 0) workers[dice(workers.size())].cut();
+      for (const Crossed& one : workers) {
+        ASSERT_EQ(one.window.is_known(), one.model.window().has_value()) << step;
+        ASSERT_EQ(one.window.size(), one.model.window().value_or(base::bounds::redis_commands_max))
+            << step;
+        ++(one.window.is_known() ? known : unknown);
+      }
+    }
+    for (const Crossed& one : workers) {
+      EXPECT_EQ(one.sent, one.in_time + one.late + one.lost + one.under_way());
+      in_time += one.in_time, late += one.late, lost += one.lost, refused += one.refused;
+    }
+  }
+  // Every kind of event took part.
+  for (const uint64_t count : {in_time, late, lost, refused, known, unknown})
+    EXPECT_GT(count, 1'000u);
 }
 
 }  // namespace
