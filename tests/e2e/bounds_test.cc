@@ -185,6 +185,10 @@ TEST_P(IdleConnections, TakeAtMostTheDocumentedMemory) {
     if (GetParam() == "divvy") {
       EXPECT_TRUE(client->ask("HIT a=b").starts_with("OK "));
     }
+    if (GetParam() == "resp") {
+      EXPECT_EQ(client->ask("CL.THROTTLE user:1 15 30 60 1"), "*5\r");
+      for (int line = 0; line < 5; ++line) EXPECT_TRUE(client->read_line());
+    }
     if (droplet) {
       client->send(
           "GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -206,11 +210,12 @@ TEST_P(IdleConnections, TakeAtMostTheDocumentedMemory) {
     each = std::min(each, (resident_bytes(process.pid()) - before) / int64_t{count / 2});
   }
   RecordProperty("bytes_per_connection", static_cast<int>(each));
-  EXPECT_LE(each, (droplet ? 10 : 3) << 10);
+  EXPECT_LE(each, (droplet ? 10 : GetParam() == "resp" ? 5 : 3) << 10);
   for (auto& client : clients) client.abort();
 }
 
-INSTANTIATE_TEST_SUITE_P(Protocols, IdleConnections, testing::Values("divvy", "limitd", "droplet"),
+INSTANTIATE_TEST_SUITE_P(Protocols, IdleConnections,
+                         testing::Values("divvy", "limitd", "droplet", "resp"),
                          [](const auto& one) { return one.param; });
 
 TEST(AdminMemory, IsReturnedAfterALargeRequest) {
