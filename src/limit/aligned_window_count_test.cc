@@ -28,6 +28,11 @@ Limit limit_of(int64_t quota, int64_t window) {
   return {Algorithm::aligned_window, quota, {window}};
 }
 
+Decision counted(State& state, const Limit& limit, int64_t cost, Time now) {
+  int64_t unused = 0;
+  return debt::count(&state, limit, cost, now, Overdrafts::none, unused);
+}
+
 struct Model {
   Wide quota, window;
   struct Cost {
@@ -89,7 +94,7 @@ TEST(CountingPastTheLimit, EverySequenceOfFourMatchesTheModel) {
           now += steps[rest % choices / costs.size()];
           const int64_t cost = costs[rest % costs.size()];
           path += std::to_string(cost) + "@" + std::to_string(now) + " ";
-          const Decision d = debt::count(&state, limit, cost, {now});
+          const Decision d = counted(state, limit, cost, {now});
           ASSERT_EQ(text(d), text(model.count(cost, now)))
               << path << "quota " << quota << " window " << window;
           ASSERT_EQ(text(peek(&state, limit, {now})), text(model.peek(now))) << path;
@@ -127,7 +132,7 @@ TEST(CountingPastTheLimit, RandomCostsPutsAndPeeksMatchTheModel) {
         d = peek(&state, limit, {now});
         expected = model.peek(now);
       } else {
-        d = debt::count(&state, limit, units, {now});
+        d = counted(state, limit, units, {now});
         expected = model.count(units, now);
         ++(d.allowed ? within : over);
       }
@@ -154,7 +159,7 @@ TEST(CountingPastTheLimit, AllowsWithinAnIntervalNoMoreThanTakingDoes) {
     for (int i = 0; i < 12; ++i) {
       now += dice(int64_t{3});
       const int64_t cost = dice(int64_t{3});
-      if (debt::count(&state, limit, cost, {now}).allowed) allowed.emplace_back(now, cost);
+      if (counted(state, limit, cost, {now}).allowed) allowed.emplace_back(now, cost);
     }
     for (int64_t from = 0; from <= now; ++from) {
       for (int64_t length = 1; length <= 3 * window; ++length) {
@@ -171,13 +176,13 @@ TEST(CountingPastTheLimit, AllowsWithinAnIntervalNoMoreThanTakingDoes) {
 TEST(CountingPastTheLimit, AnotherQuotaOfTheWindowKeepsTheCount) {
   const Limit five = limit_of(5, 60), hundred = limit_of(100, 60), other = limit_of(5, 30);
   State state;
-  for (int i = 0; i < 8; ++i) debt::count(&state, five, 1, {7});
+  for (int i = 0; i < 8; ++i) counted(state, five, 1, {7});
   EXPECT_EQ(peek(&state, five, {7}).remaining, -3);
   carry_over({&state, 1}, five, hundred, CarryOver::used, {7}, {&state, 1});
-  EXPECT_EQ(debt::count(&state, hundred, 1, {8}).remaining, 91);
+  EXPECT_EQ(counted(state, hundred, 1, {8}).remaining, 91);
   carry_over({&state, 1}, hundred, five, CarryOver::used, {9}, {&state, 1});
   EXPECT_EQ(peek(&state, five, {9}).remaining, -4);
-  EXPECT_FALSE(debt::count(&state, five, 0, {9}).allowed);
+  EXPECT_FALSE(counted(state, five, 0, {9}).allowed);
   carry_over({&state, 1}, five, other, CarryOver::used, {9}, {&state, 1});
   EXPECT_EQ(peek(&state, other, {9}).remaining, 5);
 }
@@ -186,14 +191,14 @@ TEST(CountingPastTheLimit, AnotherQuotaOfTheWindowKeepsTheCount) {
 TEST(CountingPastTheLimit, ARefusalIsChargedAndAPeekIsNot) {
   const Limit limit = limit_of(5, 60);
   State state;
-  EXPECT_EQ(debt::count(&state, limit, 3, {0}).remaining, 2);
-  EXPECT_FALSE(debt::count(&state, limit, 3, {0}).allowed);
+  EXPECT_EQ(counted(state, limit, 3, {0}).remaining, 2);
+  EXPECT_FALSE(counted(state, limit, 3, {0}).allowed);
   EXPECT_EQ(state.units, 6);
-  EXPECT_FALSE(debt::count(&state, limit, 1, {0}).allowed);
+  EXPECT_FALSE(counted(state, limit, 1, {0}).allowed);
   EXPECT_TRUE(peek(&state, limit, {0}).allowed);
   EXPECT_EQ(state.units, 7);
   EXPECT_EQ(put(&state, limit, 3, false, {0}, &state).remaining, 1);
-  EXPECT_TRUE(debt::count(&state, limit, 1, {0}).allowed);
+  EXPECT_TRUE(counted(state, limit, 1, {0}).allowed);
 }
 
 }  // namespace

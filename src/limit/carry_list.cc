@@ -211,7 +211,7 @@ LimitMask fresh_after(std::span<const Limit> from, std::span<const Limit> to, Ca
   Opened used(from);
   for (size_t i = 0; i < from.size(); ++i) {
     int64_t charged = 0;
-    debt::charge(used.whole(i), from[i], units_max(from[i]), now, charged);
+    debt::charge(used.whole(i), from[i], units_max(from[i]), now, Overdrafts::none, charged);
   }
   const size_t cells = used.close(was.data()).all;
   const size_t count = carry_over_list({was.data(), cells}, from, to, carry, now, next.data()).all;

@@ -77,7 +77,7 @@ struct Counter {
     }
     if (allowed) {
       change_left_out({next, count.all}, list, [&](Opened& counter) {
-        counter.take_left_out(all_of(list), now, [&](size_t) { return cost; });
+        counter.take_left_out(all_of(list), now, std::vector(list.size(), cost));
       });
     } else {
       at = 0;

@@ -19,8 +19,10 @@
 // a sliding_log, and cells(limit) for the others. limit/opened.h says how a counter keeps them.
 //
 //   charge       takes min(cost, what is missing to used_max) units; of a token_bucket no more than
-//                come back until the last representable time. Always allowed. retry_after: until
-//                one unit would be granted; 0: now. A refusal's next state is the same, of now.
+//                come back until the last representable time; and no more than leave a debt of
+//                most_debt units (Overdrafts): none of a limit that owes as much or more already.
+//                Always allowed. retry_after: until one unit would be granted; 0: now. A refusal's
+//                next state is the same, of now.
 //   count        as a take where the cost fits; else refused and charged. retry_after: until the
 //                same cost is granted after that.
 //   bound        what takes are granted stays within the bound of the algorithm: a charge leaves
@@ -114,7 +116,8 @@ inline Duration wait_for(const State* whole, const Limit& limit, int64_t cost, T
 }
 
 // Takes the cost whether it fits or not. `charged`: the units that were taken.
-inline Decision charge(State* whole, const Limit& limit, int64_t cost, Time now, int64_t& charged) {
+inline Decision charge(State* whole, const Limit& limit, int64_t cost, Time now, int64_t most_debt,
+                       int64_t& charged) {
   SLUICE_CHECK(cost >= 0);
   charged = 0;
   Decision decision;
@@ -130,13 +133,18 @@ inline Decision charge(State* whole, const Limit& limit, int64_t cost, Time now,
   } else if (limit.algorithm == Algorithm::token_bucket) {
     namespace wide = token_bucket::wide;
     const Wide missing = bucket::missing(whole, limit, now);
-    const Wide room = wide::capacity(large, used_max, now) - missing;
+    Wide room = wide::capacity(large, used_max, now) - missing;
+    if (most_debt < Overdrafts::none)
+      room = std::min(room, wide::capacity(limit, limit.burst, now) +
+                                Wide{most_debt} * limit.window.us - missing);
     if (room > 0) charged = static_cast<int64_t>(std::min<Wide>(cost, room / limit.window.us));
     const Wide after = missing + Wide{charged} * limit.window.us;
     decision = wide::granted(after, limit, limit.burst, now).decision;
     bucket::set(whole, after, limit, now);
   } else {
-    const int64_t room = decide(whole, large, 0, now).remaining;
+    int64_t room = decide(whole, large, 0, now).remaining;
+    if (most_debt < Overdrafts::none)
+      room = std::min(room, room - (used_max - units_max(limit)) + most_debt);
     charged = std::clamp<int64_t>(cost, 0, std::max<int64_t>(room, 0));
     decision = decide(whole, large, charged, now);
     decision.limit = units_max(limit);
@@ -147,12 +155,13 @@ inline Decision charge(State* whole, const Limit& limit, int64_t cost, Time now,
   return decision;
 }
 
-// Takes the cost as a take, or refuses and charges it.
-inline Decision count(State* whole, const Limit& limit, int64_t cost, Time now) {
+// Takes the cost as a take, or refuses and charges it. `charged`: the units that were taken.
+inline Decision count(State* whole, const Limit& limit, int64_t cost, Time now, int64_t most_debt,
+                      int64_t& charged) {
   Decision decision = decide(whole, limit, cost, now);
+  charged = decision.allowed ? cost : 0;
   if (decision.allowed || cost == 0 || !has_counter(limit.algorithm)) return decision;
-  int64_t charged = 0;
-  decision = charge(whole, limit, cost, now, charged);
+  decision = charge(whole, limit, cost, now, most_debt, charged);
   decision.allowed = false;
   decision.retry_after = wait_for(whole, limit, cost, now);
   return decision;

@@ -101,9 +101,10 @@ int64_t ideal(const Limit& limit, const std::vector<Step>& steps, int64_t at) {
   for (const Step& step : steps) {
     int64_t charged = 0;
     if (step.what == Step::take) {
-      debt::charge(whole.data(), limit, step.units, {step.at}, charged);
+      debt::charge(whole.data(), limit, step.units, {step.at}, Overdrafts::none, charged);
     } else if (step.what == Step::reserve) {
-      debt::charge(whole.data(), limit, step.used < 0 ? step.units : step.used, {step.at}, charged);
+      debt::charge(whole.data(), limit, step.used < 0 ? step.units : step.used, {step.at},
+                   Overdrafts::none, charged);
     } else if (step.what == Step::put) {
       debt::put(whole.data(), limit, step.units, false, {step.at});
     } else if (step.what == Step::reset) {

@@ -43,4 +43,18 @@ std::string exact_window_text(const Limit& limit) {
   return limit.calendar != nullptr ? limit.calendar->text() : base::spell_duration(limit.window);
 }
 
+int64_t Overdrafts::of(std::span<const Limit> list, size_t i) const {
+  if (i < count && limits[i] == list[i]) return most[i];
+  int best = 0;
+  int64_t found = none;
+  for (size_t j = 0; j < count; ++j) {
+    const bool of_window = same_window(limits[j], list[i]);
+    const int likeness = !of_window ? 1 : limits[j].algorithm != list[i].algorithm ? 2 : 3;
+    if (likeness < best) continue;
+    found = likeness == best ? std::max(found, most[j]) : most[j];
+    best = likeness;
+  }
+  return found;
+}
+
 }  // namespace sluice::limit

@@ -2,6 +2,8 @@
 // behaviour, clock or memory of their own.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -148,6 +150,30 @@ constexpr bool has(LimitMask mask, size_t limit) {
 constexpr LimitMask all_of(std::span<const Limit> limits) {
   return static_cast<LimitMask>((1u << limits.size()) - 1);
 }
+
+// The most debt of the limits of a list (`overdraft`): a charge, or a hit that a limit counts, is
+// taken as far as no more units than that are owed afterwards, and the rest is dropped. As a mask,
+// it does not belong to Limit.
+struct Overdrafts {
+  static constexpr int64_t none = used_max;  // used_max alone bounds it
+
+  std::array<Limit, slots_max> limits{};  // the list
+  std::array<int64_t, slots_max> most{};  // of each, in units, 0 to `none`
+  size_t count = 0;
+
+  void add(const Limit& limit, int64_t its_most) {
+    limits[count] = limit;
+    most[count++] = its_most;
+  }
+  bool has_any() const {
+    return std::any_of(most.begin(), most.begin() + count, [](int64_t n) { return n < none; });
+  }
+  // Of limit `i` of a list that stands in place of this one, as an override's does: that of the
+  // limit with the same window and algorithm; if there is none, of those with the same window; else
+  // of all. The largest, if these are several.
+  int64_t of(std::span<const Limit> list, size_t i) const;
+  friend bool operator==(const Overdrafts&, const Overdrafts&) = default;
+};
 
 // The most cells of a counter: beside those of its limits each may need one for its debt
 // (limit/debt.h).

@@ -34,15 +34,14 @@ class Opened {
   // The cells of the limits left out.
   std::span<const State> left_out() const { return left_out_; }
 
-  // Takes `cost(i)` from the limits left out that are the memory of bucket `i` among `of`, or gives
-  // units back.
-  template <class Cost>
-  void take_left_out(LimitMask of, Time now, const Cost& cost) {
+  // Takes what was taken from bucket `i` among `of`, `units[i]`, from the limits left out that are
+  // its memory, or gives units back.
+  void take_left_out(LimitMask of, Time now, std::span<const int64_t> units) {
     change_left_out([&](const Limit& limit, State* whole) {
       int64_t unused = 0;
       for (size_t i = 0; i < limits_.size(); ++i) {
         if (!has(of, i) || !left_out::is_memory(limit, limits_.subspan(i, 1))) continue;
-        debt::charge(whole, limit, cost(i), now, unused);
+        debt::charge(whole, limit, units[i], now, Overdrafts::none, unused);
         break;
       }
     });

@@ -165,7 +165,8 @@ bool WorkerClient::settle_without(const Batch& batch, Group& group, base::Time n
       else if (charge.verb == Verb::peek)
         *decision = limit::peek(nullptr, limit, now);
       else if (charge.verb == Verb::charge)
-        *decision = limit::debt::charge(nullptr, limit, charge.cost, now, unused);
+        *decision =
+            limit::debt::charge(nullptr, limit, charge.cost, now, limit::Overdrafts::none, unused);
       else
         *decision = limit::decide(nullptr, limit, charge.cost, now, nullptr);
       hold |= !decision->allowed;
@@ -1294,6 +1295,7 @@ std::unique_ptr<WorkerClient::WantedGroup> WorkerClient::wanted_of(const Group& 
   }
   wanted->limits.reserve(limits);  // so that pointers to them stay valid
   wanted->costs.reserve(limits);
+  wanted->overdrafts.reserve(charges.size());
   for (size_t k = 0; k < charges.size(); ++k) {
     Charge& charge = wanted->charges[k];
     charge.key = wanted->keys[k];
@@ -1303,6 +1305,8 @@ std::unique_ptr<WorkerClient::WantedGroup> WorkerClient::wanted_of(const Group& 
       wanted->costs.push_back(charge.cost_of(i));
     }
     if (charge.costs != nullptr) charge.costs = wanted->costs.data() + first_limit;
+    if (charge.overdrafts != nullptr)
+      charge.overdrafts = &wanted->overdrafts.emplace_back(*charge.overdrafts);
     charge.limits = std::span(wanted->limits).subspan(first_limit);
     const auto from = batch.decisions.subspan(charge.decision_first, charge.limits.size());
     charge.decision_first = static_cast<uint32_t>(wanted->decisions.size());

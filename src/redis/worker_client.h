@@ -116,9 +116,10 @@ class WorkerClient final : LinkOwner {
     store::Pin pin;
     std::vector<std::string> keys;
     // The limits of the charges, in order. Copied, as limits that came with a request end with its
-    // batch, as does `costs`.
+    // batch, as do `costs` and `overdrafts`.
     std::vector<limit::Limit> limits;
     std::vector<int64_t> costs;  // for each of these limits
+    std::vector<limit::Overdrafts> overdrafts;
     std::vector<request::Charge> charges;
     std::vector<limit::Decision> decisions;
     request::OnError on_error = request::OnError::error;

@@ -163,8 +163,14 @@ struct Charge {
   // limits; set by the store
   int64_t dropped = 0;
   HeldCharge* held = nullptr;  // reserve and settle: not null; its group holds
+  // charge, count: the most debt of `limits`, or of those in whose place these stand. Null: none
+  // has an overdraft. Lives as long as the rule set or, with limits that came along, for the batch.
+  const limit::Overdrafts* overdrafts = nullptr;
 
   int64_t cost_of(size_t i) const { return costs == nullptr ? cost : costs[i]; }
+  int64_t overdraft_of(size_t i) const {
+    return overdrafts == nullptr ? limit::Overdrafts::none : overdrafts->of(limits, i);
+  }
   // The number of its decisions, once it has them.
   size_t decided() const {
     return keeps_limits ? static_cast<size_t>(std::popcount(slot_mask)) : limits.size();

@@ -56,9 +56,11 @@ bool as_fresh(Charge& charge, Decision* decisions, OnError wanted, base::Time no
     else if (charge.verb == Verb::peek)
       *decisions = limit::peek(cells.data(), limit, now);
     else if (charge.verb == Verb::charge)
-      *decisions = limit::debt::charge(cells.data(), limit, cost, now, charged);
+      *decisions =
+          limit::debt::charge(cells.data(), limit, cost, now, charge.overdraft_of(at), charged);
     else if (charge.verb == Verb::count && limit::has(charge.counts, at))
-      *decisions = limit::debt::count(cells.data(), limit, cost, now);
+      *decisions =
+          limit::debt::count(cells.data(), limit, cost, now, charge.overdraft_of(at), charged);
     else
       *decisions = limit::decide(cells.data(), limit, cost, now, cells.data());
     allowed &= decisions->allowed;

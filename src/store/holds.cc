@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <queue>
 #include <utility>
 
@@ -61,6 +62,13 @@ const std::string& name_of(std::string_view user, std::string_view id) {
   name.assign(user).append(1, '\0').append(id);
   return name;
 }
+uint64_t digest_of(std::string_view rule, const limit::Overdrafts* overdrafts) {
+  const uint64_t its = base::digest(rule);
+  if (overdrafts == nullptr || !overdrafts->has_any()) return its;
+  const std::span<const int64_t> most(overdrafts->most.data(), overdrafts->count);
+  return its ^ base::digest({reinterpret_cast<const char*>(most.data()), most.size_bytes()});
+}
+
 std::string_view user_in(std::string_view name) {
   return name.substr(0, name.find('\0'));
 }
@@ -76,6 +84,7 @@ struct Holds::Source {
   request::SpaceRef space;
   std::string rule;
   std::vector<limit::Limit> limits;
+  std::optional<limit::Overdrafts> overdrafts;  // none: no limit has one
   // Of a rule's list, so that it stays known. Lists that came with requests are not kept for holds:
   // these are as many as clients like.
   request::LimitsRef list;
@@ -85,7 +94,7 @@ struct Holds::Source {
 struct Holds::Sources {
   struct Key {
     uint32_t space, space_serial, list, list_serial;
-    uint64_t rule;  // a digest
+    uint64_t rule;  // a digest, of its overdrafts as well
     bool operator==(const Key&) const = default;
   };
   struct HashKey {
@@ -516,6 +525,7 @@ struct Holds::Settling {
     charge.verb = verb;
     charge.cost = cost;
     charge.limits = source.limits;
+    charge.overdrafts = source.overdrafts ? &*source.overdrafts : nullptr;
     charge.limits_id =
         source.list ? source.list.id() : lists.emplace_back(spaces.hold_limits(source.limits)).id();
     charge.decision_first = static_cast<uint32_t>((charges.size() - 1) * limit::slots_max);
@@ -563,7 +573,8 @@ Holds::Shard& Holds::shard_of(std::string_view name) const {
 // The same object for all counters of one rule. Throws std::bad_alloc.
 Holds::SourceRef Holds::source_of(const Charge& charge, std::string_view rule) {
   const Sources::Key key{charge.space->id, charge.space->serial, charge.limits_id,
-                         spaces_.serial_of_limits(charge.limits_id), base::digest(rule)};
+                         spaces_.serial_of_limits(charge.limits_id),
+                         digest_of(rule, charge.overdrafts)};
   const std::lock_guard lock(sources_->mutex);
   std::unique_ptr<const Source>& known = sources_->all[key];
   if (known == nullptr) {
@@ -571,6 +582,7 @@ Holds::SourceRef Holds::source_of(const Charge& charge, std::string_view rule) {
     source->space = spaces_.hold(charge.space->prefix, charge.space->suffix, *charge.space);
     source->rule = rule;
     source->limits.assign(charge.limits.begin(), charge.limits.end());
+    if (charge.overdrafts != nullptr) source->overdrafts = *charge.overdrafts;
     if (charge.space->carry != limit::CarryOver::apart)
       source->list = spaces_.hold_limits(charge.limits);
     known = std::move(source);

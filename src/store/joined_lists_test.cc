@@ -3,6 +3,7 @@
 // same.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -43,6 +44,7 @@ struct Joint {
   Verb verb;
   std::vector<int64_t> costs;
   limit::LimitMask counts = 0;
+  std::vector<int64_t> most_debt{};  // empty: no limit has an overdraft
   int64_t other = 0;  // units of a second counter in the same group; 0: there is none
 };
 
@@ -63,11 +65,24 @@ std::string compare(World& joined, World& apart, const std::vector<Limit>& list,
   a.charges[0].costs = what.costs.data();
   a.charges[0].counts = what.counts;
   for (size_t i = 0; i < list.size(); ++i) b.charges[i].counts = limit::has(what.counts, i) ? 1 : 0;
+  limit::Overdrafts all;
+  std::vector<limit::Overdrafts> alone(what.most_debt.size());
+  for (size_t i = 0; i < what.most_debt.size(); ++i) {
+    all.add(list[i], what.most_debt[i]);
+    alone[i].add(list[i], what.most_debt[i]);
+    b.charges[i].overdrafts = &alone[i];
+  }
+  if (!what.most_debt.empty()) a.charges[0].overdrafts = &all;
   if (what.other > 0 && what.verb == Verb::count)
     a.charges[1].counts = b.charges[list.size()].counts = 0;
   joined.apply(a, now);
   apart.apply(b, now);
   std::string wrong;
+  int64_t dropped = 0;
+  for (size_t i = 0; i < list.size(); ++i) dropped = std::max(dropped, b.charges[i].dropped);
+  if (a.charges[0].dropped != dropped)
+    wrong += "dropped " + std::to_string(a.charges[0].dropped) + ", apart " +
+             std::to_string(dropped) + "; ";
   if (a.allowed() != b.allowed()) wrong += "allowed " + std::to_string(a.allowed()) + "; ";
   for (size_t i = 0; i < a.decisions.size(); ++i)
     if (text_of(a[i]) != text_of(b[i]))
@@ -89,6 +104,8 @@ TEST(JoinedLists, RandomGroupsMatchACounterForEachLimit) {
       if (what.verb == Verb::count)
         what.counts = static_cast<limit::LimitMask>(dice(int64_t{limit::all_of(list)} + 1));
       if (dice(3) == 0) what.other = 1 + dice(int64_t{3});
+      if (dice(2) == 0)
+        for (size_t i = 0; i < list.size(); ++i) what.most_debt.push_back(dice(int64_t{6}));
       ASSERT_EQ(compare(joined, apart, list, what, now), "")
           << "round " << round << " step " << step;
       const Asked look = joined.ask({{"k", 0, list}}, now, Verb::peek);

@@ -130,12 +130,13 @@ Decision take_behind(State* state, const Limit& limit, int64_t cost, Wide ahead,
   return decision;
 }
 
-// The same; what the limit refuses is charged.
-Decision count_behind(State* whole, const Limit& limit, int64_t cost, Wide ahead, base::Time now) {
+// The same; what the limit refuses is charged. `charged`: the units that were taken.
+Decision count_behind(State* whole, const Limit& limit, int64_t cost, Wide ahead, base::Time now,
+                      int64_t most_debt, int64_t& charged) {
   Decision decision = take_behind<Whole>(whole, limit, cost, ahead, now);
+  charged = decision.allowed ? cost : 0;
   if (decision.allowed || cost == 0 || !limit::has_counter(limit.algorithm)) return decision;
-  int64_t charged = 0;
-  decision = limit::debt::charge(whole, limit, cost, now, charged);
+  decision = limit::debt::charge(whole, limit, cost, now, most_debt, charged);
   decision.allowed = false;
   decision.retry_after =
       cost > decision.limit ? base::never : wait_behind<Whole>(whole, limit, ahead + cost, now);
@@ -144,8 +145,8 @@ Decision count_behind(State* whole, const Limit& limit, int64_t cost, Wide ahead
 
 // A charge; the units that others wait for stand before the one that retry_after is for.
 Decision charge_behind(State* whole, const Limit& limit, int64_t cost, Wide ahead, base::Time now,
-                       int64_t& charged) {
-  Decision decision = limit::debt::charge(whole, limit, cost, now, charged);
+                       int64_t most_debt, int64_t& charged) {
+  Decision decision = limit::debt::charge(whole, limit, cost, now, most_debt, charged);
   if (ahead > 0 && limit::has_counter(limit.algorithm) && decision.remaining <= ahead)
     decision.retry_after =
         decision.limit == 0 ? base::never : wait_behind<Whole>(whole, limit, ahead + 1, now);
@@ -256,7 +257,7 @@ void take_before(Counter& counter, const request::Charge& charge, base::Time now
       if (limit::debt::whole_cells(limit) != limit::cells(limit))
         return evaluate_opened(i, now, 0, decisions);
       int64_t charged = 0;
-      decision = limit::debt::charge(state, limit, cost, now, charged);
+      decision = limit::debt::charge(state, limit, cost, now, charge->overdraft_of(i), charged);
       if (limit::has_counter(limit.algorithm)) dropped = std::max(dropped, cost - charged);
     } else if (decision.remaining < 1) [[unlikely]] {
       decision.retry_after = InForce::if_taken(state, limit, 1, now).retry_after;
@@ -380,7 +381,8 @@ State* find_kind(limit::Opened& counter, std::span<const Limit> limits, const Li
   }
   for (size_t i = 0; i < limits.size(); ++i) {
     int64_t charged = 0;
-    decisions[i] = limit::debt::charge(counter.whole(i), limits[i], charge->cost, now, charged);
+    decisions[i] = limit::debt::charge(counter.whole(i), limits[i], charge->cost, now,
+                                       charge->overdraft_of(i), charged);
     if (limit::has_counter(limits[i].algorithm))
       charge->dropped = std::max(charge->dropped, charge->cost - charged);
   }
@@ -418,31 +420,34 @@ void PendingCharge::note_held(base::Time now) {
   limit::Opened counter({next.data(), cells}, charge->limits);
   Whole whole(counter, charge->limits);
   bool allowed = true;
+  Taken taken = costs();
   if (charge->verb == Verb::charge || charge->verb == Verb::count) {
     for (size_t i = done; i < charge->limits.size(); ++i) {
       const Limit& limit = charge->limits[i];
       State* const state = counter.whole(i);
+      const int64_t most_debt = charge->overdraft_of(i);
       if (charge->verb == Verb::charge) {
-        int64_t charged = 0;
-        decisions[i] = charge_behind(state, limit, charge->cost_of(i), ahead, now, charged);
+        decisions[i] =
+            charge_behind(state, limit, charge->cost_of(i), ahead, now, most_debt, taken[i]);
         if (limit::has_counter(limit.algorithm))
-          charge->dropped = std::max(charge->dropped, charge->cost_of(i) - charged);
+          charge->dropped = std::max(charge->dropped, charge->cost_of(i) - taken[i]);
       } else if (limit::has(charge->counts, i)) {
-        decisions[i] = count_behind(state, limit, charge->cost_of(i), ahead, now);
+        decisions[i] =
+            count_behind(state, limit, charge->cost_of(i), ahead, now, most_debt, taken[i]);
       } else {
         decisions[i] = take_behind<Whole>(state, limit, charge->cost_of(i), ahead, now);
       }
       allowed &= decisions[i].allowed;
     }
     deduct_ahead(ahead, decisions);
-    take_left_out(counter, allowed ? limit::all_of(charge->limits) : charge->counts, now);
+    counter.take_left_out(allowed ? limit::all_of(charge->limits) : charge->counts, now, taken);
   } else {
     allowed = ask(whole, now, ahead, decisions);
     if (charge->verb == Verb::put)
       charge->all ? counter.forget_left_out()
                   : counter.put_left_out(charge->cost, charge->space->carry, now);
     else if (charge->verb != Verb::peek && allowed)
-      take_left_out(counter, limit::all_of(charge->limits), now);
+      counter.take_left_out(limit::all_of(charge->limits), now, taken);
   }
   const limit::CellCount count = counter.close(next.data());
   cells = count.all;
@@ -450,9 +455,10 @@ void PendingCharge::note_held(base::Time now) {
   return allowed;
 }
 
-void PendingCharge::take_left_out(limit::Opened& counter, limit::LimitMask of,
-                                  base::Time now) const {
-  counter.take_left_out(of, now, [this](size_t i) { return charge->cost_of(i); });
+PendingCharge::Taken PendingCharge::costs() const {
+  Taken units;
+  for (size_t i = 0; i < charge->limits.size(); ++i) units[i] = charge->cost_of(i);
+  return units;
 }
 
 void PendingCharge::deduct_ahead(Wide ahead, Decision* decisions) const {
@@ -523,11 +529,13 @@ bool PendingCharge::evaluate_kept(base::Time now, Decision* decisions, bool take
   limit::Opened counter({before.data(), cells}, charge->limits);
   Whole whole(counter, charge->limits);
   take_before(whole, *charge, now);
+  Taken taken{};
   for (size_t i = 0; i < charge->limits.size(); ++i) {
     const Limit& limit = charge->limits[i];
     if (counts && limit::has(charge->counts, i)) {
       // The same decision again; what it takes stays taken.
-      count_behind(counter.whole(i), limit, charge->cost_of(i), ahead, now);
+      count_behind(counter.whole(i), limit, charge->cost_of(i), ahead, now, charge->overdraft_of(i),
+                   taken[i]);
       continue;
     }
     const Decision is = limit::debt::decide(counter.whole(i), limit, 0, now);
@@ -536,7 +544,7 @@ bool PendingCharge::evaluate_kept(base::Time now, Decision* decisions, bool take
     if (limit::has_counter(limit.algorithm))
       decisions[i].remaining = left_behind(is.remaining, ahead);
   }
-  if (counts) take_left_out(counter, charge->counts, now);
+  if (counts) counter.take_left_out(charge->counts, now, taken);
   const limit::CellCount count = counter.close(next.data());
   cells = count.all;
   left_out = count.left_out;
@@ -564,11 +572,14 @@ void PendingCharge::follow(PendingCharge& earlier, const request::Spaces& spaces
   }
   limit::Opened counter({next.data(), cells}, charge->limits);
   Whole whole(counter, charge->limits);
+  Taken taken{};
+  size_t at = 0;
   whole.each([&](const Limit& limit, State* state) {
-    *decisions = limit::debt::count(state, limit, takes ? charge->cost : 0, now);
-    ++decisions;
+    decisions[at] = limit::debt::count(state, limit, takes ? charge->cost : 0, now,
+                                       charge->overdraft_of(at), taken[at]);
+    ++at;
   });
-  if (takes) take_left_out(counter, limit::all_of(charge->limits), now);
+  if (takes) counter.take_left_out(limit::all_of(charge->limits), now, taken);
   const limit::CellCount count = counter.close(next.data());
   cells = count.all;
   left_out = count.left_out;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -146,7 +147,9 @@ struct PendingCharge {
   bool fits_in_force(base::Time now, limit::Decision* decisions);
   template <class Counter>
   bool ask(Counter& counter, base::Time now, limit::Wide ahead, limit::Decision* decisions);
-  void take_left_out(limit::Opened& counter, limit::LimitMask of, base::Time now) const;
+  // Units for each limit.
+  using Taken = std::array<int64_t, limit::slots_max>;
+  Taken costs() const;
   void deny_opened(const Cells& before, base::Time now, limit::Wide ahead,
                    limit::Decision* decisions, bool sparing);
   // Deducts `ahead` from what the decisions say remains.

@@ -106,7 +106,8 @@ struct Model {
       decisions.push_back(d);
     }
     if (allowed) {
-      after.take_left_out(limit::all_of(part.limits), now, [&](size_t) { return part.cost; });
+      after.take_left_out(limit::all_of(part.limits), now,
+                          std::vector(part.limits.size(), part.cost));
       close(after, next);
       return true;
     }

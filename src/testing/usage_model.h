@@ -170,6 +170,11 @@ struct Step {
   int64_t units = 0;
 };
 
+// The part of `units` that a limit takes which has `left`, and may owe `most_debt` at most.
+inline int64_t taken_of(int64_t units, int64_t left, int64_t most_debt) {
+  return std::clamp<int64_t>(left + most_debt, 0, units);
+}
+
 // The first wait after which `cost` would be granted; `never`. The model has seen `now`.
 inline Duration wait_of(const Model& model, const Limit& limit, int64_t cost, int64_t now) {
   if (cost > units_max(limit)) return base::never;
@@ -191,9 +196,9 @@ inline Duration reset_of(const Model& model, const Limit& limit, int64_t now) {
   return {wait};
 }
 
-// What the model answers, after doing it.
+// What the model answers, after doing it. `charged`: what it took of a charge.
 inline Decision expected(std::unique_ptr<Model>& model, const Limit& limit, const Step& step,
-                         int64_t now) {
+                         int64_t now, int64_t most_debt, int64_t& charged) {
   Decision d{true, units_max(limit), 0, {}, {}};
   auto of_look = model->copy();
   Model& its = step.act == Act::look ? *of_look : *model;
@@ -201,10 +206,12 @@ inline Decision expected(std::unique_ptr<Model>& model, const Limit& limit, cons
   const int64_t left = its.remaining(now);
   if (step.act == Act::take || step.act == Act::count) {
     d.allowed = step.units <= left;
-    if (d.allowed || step.act == Act::count) its.add(step.units, now);
+    if (d.allowed || step.act == Act::count)
+      its.add(d.allowed ? step.units : taken_of(step.units, left, most_debt), now);
     if (!d.allowed) d.retry_after = wait_of(its, limit, step.units, now);
   } else if (step.act == Act::charge) {
-    its.add(step.units, now);
+    charged = taken_of(step.units, left, most_debt);
+    its.add(charged, now);
     d.retry_after = wait_of(its, limit, 1, now);
   } else if (step.act == Act::put) {
     its.put(step.units, now);
