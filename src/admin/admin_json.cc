@@ -156,6 +156,7 @@ Json to_json(const policy::Rule& rule, const policy::Dialect& dialect) {
   for (size_t i = 0; i < rule.limits.size(); ++i) {
     json["limits"].push_back(live::to_json(rule.limits[i]));
     if (limit::has(rule.counts, i)) json["limits"].back()["over"] = "count";
+    if (const auto n = rule.overdraft_of(i)) json["limits"].back()["overdraft"] = *n;
   }
   return json;
 }

@@ -210,7 +210,8 @@ void CounterQuery::read_looks(const policy::Plan& plan) {
       const Decision& d = decisions[j];
       const bool allowed = has_counter(limits[j].algorithm) ? d.remaining >= 1 : d.allowed;
       one.limits.push_back({limits[j], allowed, d.remaining,
-                            allowed ? base::Duration{} : base::never, d.reset_after, false, now_});
+                            allowed ? base::Duration{} : base::never, d.reset_after, false, now_,
+                            charge.overdraft_of(j)});
     }
   }
 }

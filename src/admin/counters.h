@@ -74,6 +74,7 @@ struct CounterLimit {
   base::Duration retry_after{}, reset_after{};
   bool of_rule = false;  // where an override replaces only other limits of the rule
   base::Time at{};       // when it was asked
+  int64_t overdraft = limit::Overdrafts::none;
 };
 
 struct CounterState {
@@ -167,6 +168,7 @@ inline Json to_json(const CounterLimit& one) {
   Json json = live::to_json(one.limit);
   live::put_calendar(json, one.limit);
   live::put_window(json, one.limit, one.at);
+  if (one.overdraft < limit::Overdrafts::none) json["overdraft"] = one.overdraft;
   if (one.of_rule) json["of_rule"] = true;
   json["allowed"] = one.allowed;
   json["remaining"] = one.remaining;

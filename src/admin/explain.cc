@@ -89,8 +89,8 @@ void ExplainQuery::read(const policy::Plan& plan, const store::Store& store) {
       const limit::Decision& d = decisions[i];
       const auto own = own_[steps_.size() - 1];
       const bool of_rule = own != 0 && (own >> i & 1) == 0;
-      one.decisions.push_back(
-          {limits[i], d.allowed, d.remaining, d.retry_after, d.reset_after, of_rule, now_});
+      one.decisions.push_back({limits[i], d.allowed, d.remaining, d.retry_after, d.reset_after,
+                               of_rule, now_, charge.overdraft_of(i)});
     }
   }
   const request::Verdict verdict = engine::verdict_of(plan, part, store);

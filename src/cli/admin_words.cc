@@ -40,6 +40,8 @@ std::string limit_words(const Json& limit) {
   if (algorithm != "fixed_window" && !algorithm.empty()) text += ", " + algorithm;
   if (burst > 0 && burst != quota) text += ", burst " + std::to_string(burst);
   if (text_field(limit, "over") == "count") text += ", counts what it refuses";
+  if (limit.contains("overdraft"))
+    text += ", owes at most " + std::to_string(integer_field(limit, "overdraft"));
   if (true_field(limit, "of_rule")) text += " (the rule's)";
   return text;
 }

@@ -93,6 +93,7 @@ void append_applied(std::string& out, const RuleExplanation& e, Moment at, bool 
   for (size_t i = 0; i < e.rule->limits.size(); ++i) {
     out += "\n      limit: " + words_for(e.rule->limits[i]);
     if (limit::has(e.rule->counts, i)) out += ", counts what it refuses";
+    if (const auto n = e.rule->overdraft_of(i)) out += ", owes at most " + std::to_string(*n);
     const limit::Limit& limit = e.rule->limits[i];
     if (limit.algorithm != Algorithm::aligned_window || (limit.calendar == nullptr && !at.told))
       continue;
@@ -154,6 +155,7 @@ nlohmann::ordered_json json_of(const RuleExplanation& e, Moment at) {
       live::put_calendar(json["limits"].back(), limit);
       live::put_window(json["limits"].back(), limit, at.time, at.told);
       if (limit::has(rule.counts, i)) json["limits"].back()["over"] = "count";
+      if (const auto n = rule.overdraft_of(i)) json["limits"].back()["overdraft"] = *n;
     }
     json["actor"] = nlohmann::ordered_json::array();
     for (size_t i = 0; i < rule.actor.size(); ++i) {

@@ -129,6 +129,49 @@ TEST(ChargeRequests, AreChargedPastTheLimitAndNeverRefused) {
   EXPECT_TRUE(f.last().allowed);
 }
 
+constexpr const char* bounded =
+    "rules:\n"
+    "- name: bounded\n"
+    "  match: { k: '*' }\n"
+    "  limits:\n"
+    "  - { quota: 100, window: 1h, algorithm: fixed_window, over: count, overdraft: 20 }\n"
+    "  - { quota: 50, window: 1m, algorithm: fixed_window, overdraft: 0 }\n"
+    "- { name: drains, match: { d: '*' }, limit: { quota: 10, window: 1h, over: count, overdraft: "
+    "0, algorithm: fixed_window } }\n";
+
+// Each limit drops by its own room, and what all of them took is told.
+TEST(ChargeRequests, OweNoMoreThanTheOverdraft) {
+  Fixture f(bounded);
+  f.ask(Verb::charge, 130);
+  EXPECT_EQ(f.last().charged.units, 50);
+  EXPECT_TRUE(f.last().charged.over);
+  EXPECT_EQ(f.last().limit->quota, 100);
+  EXPECT_EQ(f.shown().remaining, -20);
+  f.ask(Verb::charge, 5);
+  EXPECT_EQ(f.last().charged.units, 0);
+  EXPECT_EQ(f.shown().remaining, -20);
+  // Those that settle together have one charge, which drops once.
+  Fixture joined(bounded);
+  joined.ask(Verb::charge, 30, "k", true);
+  EXPECT_EQ(joined.client.verdicts[0].charged.units, 19);
+  EXPECT_EQ(joined.client.verdicts[1].charged.units, 20);
+}
+
+TEST(LimitsThatCount, TakeWhatIsLeftWithAnOverdraftOf0) {
+  Fixture f(bounded);
+  f.ask(Verb::take, 4, "d");
+  f.ask(Verb::take, 25, "d");
+  EXPECT_FALSE(f.last().allowed);
+  EXPECT_EQ(f.shown().remaining, 0);
+  f.ask(Verb::take, 0, "d");
+  EXPECT_TRUE(f.last().allowed);
+  f.ask(Verb::take, 1, "d");
+  EXPECT_FALSE(f.last().allowed);
+  f.ask(Verb::put, 3, "d");
+  f.ask(Verb::take, 3, "d");
+  EXPECT_TRUE(f.last().allowed);
+}
+
 TEST(ChargeRequests, UnderRulesWithoutACounterChargeNothing) {
   Fixture f(rules);
   for (const char* key : {"u", "d"}) {

@@ -82,6 +82,9 @@ OverrideProblem read_limit(const wire::Json& json, const std::string& field, Alg
     limit = {bare, bare == Algorithm::deny ? 0 : base::bounds::quota_max, {}};
     return {};
   }
+  for (const char* key : {"over", "overdraft"})
+    if (json.contains(key))
+      return wrong(field + "." + key, "is the rule's, and holds for its overrides; take it out");
   base::Diagnostics diagnostics;
   const policy::YamlDocument document = members_of(json, usual);
   policy::YamlReader reader("", document, diagnostics);

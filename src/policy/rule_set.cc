@@ -157,13 +157,15 @@ inline bool brings_limits(const Rule& rule, const Matching& asked) {
                       .rule_name = &rule.name,
                       .limits_id = rule.limits_id,
                       .decision_first = static_cast<uint32_t>(decisions_.size()),
-                      .counts = rule.counts});
+                      .counts = rule.counts,
+                      .overdrafts = rule.overdrafts.get()});
   if (brings_limits(rule, asked)) [[unlikely]] {
     request::Charge& charge = charges_.back();
     charge.limits = asked.limits;
     charge.limits_id = asked.limits_id;
     charge.counts = its.limits.counts;
     if (its.verb == request::Verb::take && charge.counts != 0) charge.verb = request::Verb::count;
+    charge.overdrafts = its.limits.overdrafts;
     charge.as_written = its.verb == request::Verb::peek && its.limits.count == 0;
   }
   decisions_.resize(decisions_.size() + room_of(charges_.back()));
@@ -243,6 +245,10 @@ int64_t sum_of(int64_t a, int64_t b) {
   return b > INT64_MAX - a ? INT64_MAX : a + b;
 }
 
+bool are_same(const limit::Overdrafts* a, const limit::Overdrafts* b) {
+  return a == b || (a != nullptr && b != nullptr && *a == *b);
+}
+
 }  // namespace
 
 // If the last group charges the counter already, the cost is added to that charge, or the new
@@ -264,9 +270,11 @@ std::string_view Plan::add_joint_charge(const Rule& rule, std::string_view key,
     const bool brings_numbers = rule.limits_from == LimitsFrom::numbers;
     const std::span<const limit::Limit> limits =
         brings || brings_numbers ? asked.limits : rule.limits;
-    const bool is_same = std::ranges::equal(limits, other.limits) &&
-                         (!brings || other.counts == asked.request.limits.counts) &&
-                         other.costs == nullptr;
+    const bool is_same =
+        std::ranges::equal(limits, other.limits) &&
+        (!brings || (other.counts == asked.request.limits.counts &&
+                     are_same(other.overdrafts, asked.request.limits.overdrafts))) &&
+        other.costs == nullptr;
     if (!is_same && brings) return join_list(charge, asked, view);
     if (other.keeps_limits || !is_same) return other_limits;
     other.cost = sum_of(other.cost, std::max<int64_t>(asked.request.cost, 0));
@@ -289,6 +297,9 @@ std::string_view Plan::join_list(uint32_t index, const Matching& asked, uint32_t
     list.count = charge.limits.size();
     std::ranges::copy(charge.limits, list.limits.begin());
     std::fill_n(list.costs.begin(), list.count, charge.cost);
+    list.overdrafts = {};
+    for (size_t i = 0; i < list.count; ++i)
+      list.overdrafts.add(charge.limits[i], charge.overdraft_of(i));
     view_of(charge, list_count_++);
     for (uint8_t i = 0; i < list.count; ++i) views_.back().at[i] = i;
     for (JointStep& earlier : joint_)
@@ -303,6 +314,7 @@ std::string_view Plan::join_list(uint32_t index, const Matching& asked, uint32_t
   charge.cost = sum_of(charge.cost, cost);
   const auto known = std::find_if(of_it, views_.end(), [&](const View& one) {
     return one.joined == index && one.its.counts == its_counts &&
+           are_same(one.its.overdrafts, asked.request.limits.overdrafts) &&
            std::ranges::equal(one.its.limits, asked.limits);
   });
   if (known != views_.end()) {
@@ -313,6 +325,7 @@ std::string_view Plan::join_list(uint32_t index, const Matching& asked, uint32_t
     its.limits = asked.limits;
     its.limits_id = asked.limits_id;
     its.counts = its_counts;
+    its.overdrafts = asked.request.limits.overdrafts;
     its.cost = cost;
     if (its.verb == request::Verb::take || its.verb == request::Verb::count)
       its.verb = its.counts == 0 ? request::Verb::take : request::Verb::count;
@@ -324,12 +337,15 @@ std::string_view Plan::join_list(uint32_t index, const Matching& asked, uint32_t
       while (at < list.count && (paired[at] || !limit::same_kind(list.limits[at], limit))) ++at;
       if (at == limit::slots_max) return too_many_limits;
       const bool counts = limit::has(its_counts, i);
+      const int64_t overdraft = its.overdraft_of(i);
       if (at == list.count) {
         list.limits[at] = limit;
         list.costs[at] = 0;
+        list.overdrafts.add(limit, overdraft);
         ++list.count;
         if (counts) charge.counts = static_cast<limit::LimitMask>(charge.counts | 1u << at);
-      } else if (list.limits[at] != limit || limit::has(charge.counts, at) != counts) {
+      } else if (list.limits[at] != limit || limit::has(charge.counts, at) != counts ||
+                 list.overdrafts.most[at] != overdraft) {
         return two_of_a_kind;
       }
       paired[at] = true;
@@ -363,14 +379,17 @@ void Plan::sort_list(uint32_t index, std::span<View> views) {
   JoinedList& list = *lists_[first->list];
   const JoinedList was = list;
   limit::LimitMask counts = 0;
+  list.overdrafts = {};
   for (uint8_t i = 0; i < count; ++i) {
     place[order[i]] = i;
+    list.overdrafts.add(was.limits[order[i]], was.overdrafts.most[order[i]]);
     list.limits[i] = was.limits[order[i]];
     list.costs[i] = was.costs[order[i]];
     if (limit::has(joined.counts, order[i]))
       counts = static_cast<limit::LimitMask>(counts | 1u << i);
   }
   joined.counts = counts;
+  joined.overdrafts = list.overdrafts.has_any() ? &list.overdrafts : nullptr;
   for (View& view : views)
     if (view.joined == index)
       for (uint8_t& at : view.at) at = place[at];
@@ -506,6 +525,8 @@ void Plan::override_from(size_t first, const Overrides& overrides, limit::Time n
       if (terms.space != nullptr) charge.space = terms.space;
     }
     moved |= room != room_of(charge);
+    // The limits of an override keep those of the rule.
+    charge.overdrafts = step.rule->overdrafts.get();
     if (charge.verb == request::Verb::count && limit::is_counted(charge.limits)) [[unlikely]] {
       charge.counts = counts_of(*step.rule, charge.limits);
       if (charge.counts == 0) charge.verb = request::Verb::take;

@@ -118,6 +118,8 @@ struct Rule {
   // The limits that count: a take that they refuse is charged to them all the same.
   limit::LimitMask counts = 0;
   request::HoldTerms reserve{};  // of reservations
+  // The most debt of its limits. Null: none has an overdraft. Limits of an override keep it.
+  std::shared_ptr<const limit::Overdrafts> overdrafts;
   // Sessions plan its charges (RuleSet::planned); the set assigns it.
   bool is_planned = false;
   // 1 to limit::slots_max limits of one counter; none if the counters keep the limits of requests.
@@ -132,6 +134,13 @@ struct Rule {
   // Keep the space and the list of limits known. A rule in a test may have none.
   request::LimitsRef limits_held;
   request::SpaceRef space_held;
+
+  // The overdraft of limit `i`; nothing: it has none.
+  std::optional<int64_t> overdraft_of(size_t i) const {
+    if (overdrafts == nullptr || overdrafts->most[i] == limit::Overdrafts::none)
+      return std::nullopt;
+    return overdrafts->most[i];
+  }
 
   // Sets the space and the number of the limits, and keeps both known.
   void intern(request::Spaces& spaces, request::SpaceRef its_space) {
@@ -286,6 +295,7 @@ class Plan {
   struct JoinedList {
     std::array<limit::Limit, limit::slots_max> limits;
     std::array<int64_t, limit::slots_max> costs;
+    limit::Overdrafts overdrafts;
     size_t count;
   };
   // One of those lists. Those who brought it see a charge with its limits alone, which is in no

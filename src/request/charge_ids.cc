@@ -111,7 +111,7 @@ void ChargeContent::add_key(std::string_view key, int64_t n) {
   add_text(key);
 }
 
-void ChargeContent::add_limit(const limit::Limit& limit, bool counts) {
+void ChargeContent::add_limit(const limit::Limit& limit, bool counts, int64_t overdraft) {
   text_ += 'l';
   add_text(name_of(limit.algorithm));
   add_number(limit.quota);
@@ -119,6 +119,7 @@ void ChargeContent::add_limit(const limit::Limit& limit, bool counts) {
   add_number(limit.burst);
   if (limit.calendar != nullptr) add_text(limit.calendar->text());
   text_ += counts ? 'c' : 'r';
+  if (overdraft < limit::Overdrafts::none) add_number(overdraft);
 }
 
 uint64_t ChargeContent::digest() const {

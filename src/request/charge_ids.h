@@ -43,8 +43,8 @@ class ChargeContent {
   // Begins the next subject: one of entries, or the counter `key` with limits of its own.
   void add_entries(std::vector<Entry> entries, int64_t n);
   void add_key(std::string_view key, int64_t n);
-  // Of the key.
-  void add_limit(const limit::Limit& limit, bool counts);
+  // Of the key. `overdraft`: as limit::Overdrafts has it.
+  void add_limit(const limit::Limit& limit, bool counts, int64_t overdraft);
 
   uint64_t digest() const;
 

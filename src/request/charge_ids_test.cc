@@ -198,10 +198,10 @@ uint64_t digest_of(std::vector<Entry> entries, int64_t n = 1) {
 }
 
 uint64_t digest_of(const limit::Limit& limit, std::string_view key = "k", int64_t n = 1,
-                   bool counts = false) {
+                   bool counts = false, int64_t overdraft = limit::Overdrafts::none) {
   ChargeContent content;
   content.add_key(key, n);
-  content.add_limit(limit, counts);
+  content.add_limit(limit, counts, overdraft);
   return content.digest();
 }
 
@@ -232,6 +232,8 @@ TEST(ChargeContent, HasEachNumberOfALimit) {
   another.burst = 8;
   EXPECT_NE(digest_of(another), digest);
   EXPECT_NE(digest_of(limit, "k", 1, true), digest);
+  EXPECT_NE(digest_of(limit, "k", 1, false, 0), digest);
+  EXPECT_NE(digest_of(limit, "k", 1, false, 5), digest_of(limit, "k", 1, false, 6));
 }
 
 TEST(ChargeContent, HasTheSubjectsInTheirOrder) {

@@ -64,6 +64,9 @@ struct Brought {
   // or reset: it is about that counter, whatever limits it was written under.
   bool replaces = false;
   limit::LimitMask counts = 0;  // then: which of them count
+  // Then: the most debt of them, which lives for the batch (Requests::hold). Null: none has an
+  // overdraft.
+  const limit::Overdrafts* overdrafts = nullptr;
 };
 
 // One request. Its entries are Requests::descriptor(request).

@@ -74,6 +74,7 @@ class Requests {
       charge_ids_.clear();
       hold_calls_.clear();
       messages_.clear();
+      overdrafts_.clear();
       guarded_.clear();
     }
     holds_texts_ = false;
@@ -103,6 +104,12 @@ class Requests {
     holds_texts_ = true;
     messages_.push_back(message);
     return &messages_.back();
+  }
+  // The same, for Brought::overdrafts.
+  const limit::Overdrafts* hold(const limit::Overdrafts& overdrafts) {
+    holds_texts_ = true;
+    overdrafts_.push_back(overdrafts);
+    return &overdrafts_.back();
   }
   // Memory for further texts that are valid until `clear`.
   base::Arena& texts() {
@@ -171,6 +178,7 @@ class Requests {
   std::deque<ChargeId> charge_ids_;
   std::deque<HoldCall> hold_calls_;
   std::deque<Message> messages_;
+  std::deque<limit::Overdrafts> overdrafts_;
   std::vector<Guarded> guarded_;
   bool holds_texts_ = false;
   uint32_t entry_first_ = 0, limit_first_ = 0;

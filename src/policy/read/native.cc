@@ -60,6 +60,22 @@ std::optional<int64_t> units(std::string_view key, YamlNode node, YamlReader& re
   return std::nullopt;
 }
 
+void read_overdraft(YamlNode node, YamlReader& reader, int64_t& overdraft) {
+  constexpr std::string_view key = "overdraft";
+  static const std::string range = "0 to " + std::to_string(limit::Overdrafts::none);
+  if (!reader.has_text(key, node)) return;
+  const auto n = base::parse_count(node.text());
+  if (!n)
+    reader.error(key, node, in_ticks(node.text()) + " is not a whole number of units",
+                 "write the most units that may be owed, " + range +
+                     ", as in 0, 500 or 2M, or take it out for no such bound");
+  else if (*n > uint64_t{limit::Overdrafts::none})
+    reader.error(key, node, in_ticks(node.text()) + " is more than units are counted to",
+                 "write " + range + ", or take it out for no such bound");
+  else
+    overdraft = static_cast<int64_t>(*n);
+}
+
 std::optional<base::Duration> length_of(YamlNode node, YamlReader& reader) {
   constexpr std::string_view key = "window";
   const std::string text(node.text());
@@ -146,13 +162,13 @@ void read_window(YamlNode window, const CalendarNodes& nodes, bool has_algorithm
 
 }  // namespace
 
-limit::Limit read_limit(YamlNode node, YamlReader& reader, bool* counts) {
-  static constexpr std::array<std::string_view, 10> keys = {
-      "quota",       "window",    "burst",    "algorithm", "time_zone",
-      "week_starts", "month_day", "year_day", "starts_at", "over"};
-  const auto known = std::span(keys).first(counts != nullptr ? keys.size() : keys.size() - 1);
+limit::Limit read_limit(YamlNode node, YamlReader& reader, PastLimit* past) {
+  static constexpr std::array<std::string_view, 11> keys = {
+      "quota",     "window",   "burst",     "algorithm", "time_zone", "week_starts",
+      "month_day", "year_day", "starts_at", "over",      "overdraft"};
+  const auto known = std::span(keys).first(past != nullptr ? keys.size() : keys.size() - 2);
   limit::Limit limit{.algorithm = Algorithm::token_bucket};
-  YamlNode quota, window, burst, algorithm, over;
+  YamlNode quota, window, burst, algorithm, over, overdraft;
   CalendarNodes calendar{};
   for (const auto& [key, value] : reader.entries("limit", node, known)) {
     const std::string_view name = key.text();
@@ -161,22 +177,24 @@ limit::Limit read_limit(YamlNode node, YamlReader& reader, bool* counts) {
       calendar[static_cast<size_t>(at - std::begin(limit::calendar_keys))] = value;
       continue;
     }
-    (name == "quota"    ? quota
-     : name == "window" ? window
-     : name == "burst"  ? burst
-     : name == "over"   ? over
-                        : algorithm) = value;
+    (name == "quota"       ? quota
+     : name == "window"    ? window
+     : name == "burst"     ? burst
+     : name == "over"      ? over
+     : name == "overdraft" ? overdraft
+                           : algorithm) = value;
   }
   if (!node.is_map()) return limit;  // was reported above
   if (over && reader.has_text("over", over)) {
     static constexpr std::array<std::string_view, 2> words = {"refuse", "count"};
     const std::string_view word = over.text();
     if (word == "count")
-      *counts = true;
+      past->counts = true;
     else if (word != "refuse")
       reader.error("over", over, in_ticks(word) + " is not a way to go on past the limit",
                    known_words(word, words));
   }
+  if (overdraft) read_overdraft(overdraft, reader, past->overdraft);
 
   if (algorithm && reader.has_text("algorithm", algorithm)) {
     const std::string_view name = algorithm.text();
@@ -608,21 +626,26 @@ class NativeReader {
                     count == 0 ? "has no limit" : "has " + chosen + " at once",
                     "write exactly one of `limit: { quota: N, window: 1s }`, `limits: [...]`, "
                     "`unlimited: true` and `deny: true`");
-    if (const YamlNode one = field("limit")) add_limit(one, rule);
-    if (const YamlNode many = field("limits")) read_limit_list(many, rule);
+    limit::Overdrafts overdrafts;
+    if (const YamlNode one = field("limit")) add_limit(one, rule, overdrafts);
+    if (const YamlNode many = field("limits")) read_limit_list(many, rule, overdrafts);
+    if (overdrafts.has_any())
+      rule.overdrafts = std::make_shared<const limit::Overdrafts>(overdrafts);
     // The largest quota is always left, so that this limit is never the tightest of several.
     if (is_set("unlimited")) rule.limits = {{Algorithm::unlimited, base::bounds::quota_max, {}}};
     if (is_set("deny")) rule.limits = {{Algorithm::deny, 0, {}}};
   }
 
-  void add_limit(YamlNode node, Rule& rule) {
-    bool counts = false;
-    rule.limits.push_back(read_limit(node, reader_, &counts));
-    if (counts)
+  void add_limit(YamlNode node, Rule& rule, limit::Overdrafts& overdrafts) {
+    PastLimit past;
+    rule.limits.push_back(read_limit(node, reader_, &past));
+    // A rule with `limit` and `limits` has an error, and may have one more.
+    if (overdrafts.count < limit::slots_max) overdrafts.add(rule.limits.back(), past.overdraft);
+    if (past.counts)
       rule.counts = static_cast<limit::LimitMask>(rule.counts | 1u << (rule.limits.size() - 1));
   }
 
-  void read_limit_list(YamlNode node, Rule& rule) {
+  void read_limit_list(YamlNode node, Rule& rule, limit::Overdrafts& overdrafts) {
     if (!node.is_list() || node.size() == 0 || node.size() > limit::slots_max) {
       reader_.error(
           "limits", node,
@@ -635,7 +658,8 @@ class NativeReader {
               : "write `limits: [{ quota: 10, window: 1s }, { quota: 100, window: 1m }]`");
       return;
     }
-    for (YamlNode item = node.first_child(); item; item = item.next()) add_limit(item, rule);
+    for (YamlNode item = node.first_child(); item; item = item.next())
+      add_limit(item, rule, overdrafts);
     if (limit::cells(rule.limits) > limit::cells_max)
       reader_.error("limits", node, "need more memory than one counter may have",
                     "have at most two of algorithm sliding_log with a quota of 32 or more, and put "

@@ -18,9 +18,15 @@ namespace sluice::policy {
 
 // Reads one limit of a native rule from its YAML. Internal to the reader of native policy.
 
-// Reads `{ quota, window, burst, algorithm, over }`. `counts`: is it `over: count`? Null: such a
-// limit has no `over`. After an error, which is reported, the limit must not be used.
-limit::Limit read_limit(YamlNode node, YamlReader& reader, bool* counts = nullptr);
+// What becomes of a cost past the limit.
+struct PastLimit {
+  bool counts = false;                          // `over: count`
+  int64_t overdraft = limit::Overdrafts::none;  // units
+};
+
+// Reads `{ quota, window, burst, algorithm, over, overdraft }`. `past`: null: such a limit has
+// neither of the last two. After an error, which is reported, the limit must not be used.
+limit::Limit read_limit(YamlNode node, YamlReader& reader, PastLimit* past = nullptr);
 
 // Reads the top-level key `rules` of a YAML text and appends its rules, in order, to the native
 // rules of `rules`; without the key, or without a rule under it, that is an error. Other readers

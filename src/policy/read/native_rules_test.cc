@@ -134,6 +134,43 @@ TEST(ReadNative, ReadsWhichLimitsCount) {
       << wrong.said;
 }
 
+TEST(ReadNative, ReadsWhatLimitsMayOwe) {
+  const Read read(
+      "rules: [{ name: a, limit: { quota: 7, window: 1m, overdraft: 0 } },\n"
+      "{ name: b, limit: { quota: 7, window: 1m, overdraft: 9007199254740991 } },\n"
+      "{ name: c, limits: [{ quota: 7, window: 1m }, { quota: 70, window: 1h, over: count, "
+      "overdraft: 2k }] }]");
+  ASSERT_EQ(read.said, "");
+  EXPECT_EQ(read.rule(0).overdraft_of(0), 0);
+  EXPECT_EQ(read.rule(1).overdrafts, nullptr);
+  EXPECT_EQ(read.rule(2).overdraft_of(0), std::nullopt);
+  EXPECT_EQ(read.rule(2).overdraft_of(1), 2'000);
+  EXPECT_EQ(read.rule(2).counts, 2);
+  const std::string text = native_text(read.rules.native_rules());
+  EXPECT_NE(text.find("quota: 7, window: 1m, overdraft: 0 }"), text.npos) << text;
+  EXPECT_NE(text.find("- { quota: 70, window: 1h, over: count, overdraft: 2000 }"), text.npos)
+      << text;
+  // The limits are the same, and so are their counters.
+  EXPECT_EQ(read.rule(0).limits_id, read.rule(1).limits_id);
+  for (const auto& [word, why] :
+       {std::pair("-1",
+                  "overdraft: `-1` is not a whole number of units; write the most units that "
+                  "may be owed, 0 to 9007199254740991, as in 0, 500 or 2M, or take it out "
+                  "for no such bound"),
+        std::pair("none", "overdraft: `none` is not a whole number"),
+        std::pair("[1]", "overdraft: must be"),
+        std::pair("9007199254740992",
+                  "overdraft: `9007199254740992` is more than units are counted to")}) {
+    const Read wrong("rules: [{ limit: { quota: 7, window: 1m, overdraft: " + std::string(word) +
+                     " } }]");
+    EXPECT_NE(wrong.said.find(why), wrong.said.npos) << wrong.said;
+  }
+  for (const char* rule : {"unlimited: true, overdraft: 5", "deny: true, overdraft: 5"}) {
+    const Read wrong("rules: [{ " + std::string(rule) + " }]");
+    EXPECT_NE(wrong.said.find("overdraft: is not a known key"), wrong.said.npos) << wrong.said;
+  }
+}
+
 TEST(ReadNative, ReadsOnStoreError) {
   const Read read(
       "rules: [{ name: a, deny: true }, { name: b, deny: true, on_store_error: error },\n"

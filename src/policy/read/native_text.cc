@@ -84,6 +84,8 @@ std::string limit_text(const Rule& rule, size_t index) {
   if (refills && limit.burst > 0 && limit.burst != limit.quota)
     out += ", burst: " + std::to_string(limit.burst);
   if (limit::has(rule.counts, index)) out += ", over: count";
+  if (const auto overdraft = rule.overdraft_of(index))
+    out += ", overdraft: " + std::to_string(*overdraft);
   return out + " }";
 }
 

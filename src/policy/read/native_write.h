@@ -6,6 +6,11 @@
 
 namespace sluice::policy {
 
+inline bool same_overdrafts(const Rule& a, const Rule& b) {
+  if (a.overdrafts == nullptr || b.overdrafts == nullptr) return a.overdrafts == b.overdrafts;
+  return *a.overdrafts == *b.overdrafts;
+}
+
 inline bool same_rule(const Rule& a, const Rule& b) {
   if (a.conditions.size() != b.conditions.size()) return false;
   for (size_t i = 0; i < a.conditions.size(); ++i)
@@ -15,7 +20,7 @@ inline bool same_rule(const Rule& a, const Rule& b) {
   return a.name == b.name && a.comment == b.comment && a.pattern == b.pattern &&
          a.actor == b.actor && a.mode == b.mode && a.then == b.then &&
          a.on_store_error == b.on_store_error && a.limits == b.limits && a.counts == b.counts &&
-         a.space == b.space;
+         same_overdrafts(a, b) && a.space == b.space;
 }
 
 }  // namespace sluice::policy

@@ -66,6 +66,11 @@ class Writer {
     rule.limits = limits();
     if (limit::is_counted(rule.limits))
       rule.counts = static_cast<limit::LimitMask>(any(0, limit::all_of(rule.limits)));
+    limit::Overdrafts overdrafts;
+    for (const limit::Limit& limit : rule.limits)
+      overdrafts.add(limit, any(0, 2) == 0 ? units() - 1 : limit::Overdrafts::none);
+    if (limit::is_counted(rule.limits) && overdrafts.has_any())
+      rule.overdrafts = std::make_shared<const limit::Overdrafts>(overdrafts);
     return rule;
   }
 
