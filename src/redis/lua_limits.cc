@@ -701,8 +701,10 @@ local function carry_list(was, left, to, carry)
 end
 )lua";
 
-// charge(s, l, cost) is that of limit/debt.h: it returns the same as F.x, and the units that it
-// took. count_behind and charge_behind decide charges with the verbs `count` and `charge`.
+// charge(s, l, cost, most_debt) is that of limit/debt.h: it returns the same as F.x, and the units
+// that it took. most_debt: nil if the limit has no overdraft. count_behind and charge_behind decide
+// charges with the verbs `count` and `charge`, and return the units as well. overdrafts_of: those
+// of each limit in a text.
 // allows(c): do all limits of charge `c` allow it? follow(c, earlier, takes) decides a charge that
 // follows an earlier one on the same counter.
 const std::string_view lua_count = R"lua(
@@ -712,7 +714,15 @@ local function most_of(l)
   return l[2]
 end
 local function counted(l) return l[1] ~= 'u' and l[1] ~= 'd' end
-local function charge(s, l, cost)
+local function overdrafts_of(text)
+  local all, i = {}, 0
+  for one in gmatch(text, ',(%d*)') do
+    i = i + 1
+    if one ~= '' then all[i] = N(one) end
+  end
+  return all
+end
+local function charge(s, l, cost, most_debt)
   local a, q, w, b = l[1], l[2], l[3], l[4]
   local _, ok, left, reset, retry, next, took
   if not counted(l) then
@@ -721,6 +731,10 @@ local function charge(s, l, cost)
   elseif a == 't' then
     local missing, cap = missing_of(s, q, w, b), capacity(q, w, b, now)
     took = charged(cost, missing, q, w, now)
+    if most_debt then
+      took = least(took, left_in(cap, missing, w) + most_debt)
+      if took < Z then took = Z end
+    end
     missing = missing + mul(took, w)
     left = left_in(cap, missing, w)
     next, reset = bucket_of(missing, q, cap)
@@ -731,6 +745,7 @@ local function charge(s, l, cost)
     local most = a == 'm' and b or FULL
     _, left = F[a](s, FULL, w, most, Z)
     took = least(cost, left)
+    if most_debt then took = least(took, left - (FULL - most_of(l)) + most_debt) end
     if took < Z then took = Z end
     _, left, reset, _, next = F[a](s, FULL, w, most, took)
     left = left - (FULL - most_of(l))
@@ -811,7 +826,7 @@ end
 -- Does limit `i` count what it refuses?
 local function is_over(c, i) return c.over and sub(c.over, i, i) == '1' end
 -- A take after units that others claim; `over`: what is refused is charged.
-local function count_behind(s, l, cost, ahead, over)
+local function count_behind(s, l, cost, ahead, over, most_debt)
   local _, ok, left, reset, retry, next, cut
   if ahead > Z and cost > Z and counted(l) then
     ok, left, reset = look(s, l)
@@ -825,15 +840,16 @@ local function count_behind(s, l, cost, ahead, over)
     ok, left, reset, retry, next, cut = F[l[1]](s, l[2], l[3], l[4], cost)
   end
   if ok or cost <= Z or not over or not counted(l) then
-    return ok, left, reset, retry, next, cut
+    return ok, left, reset, retry, next, cut, ok and cost or Z
   end
-  _, left, reset, _, next = charge(s, l, cost)
+  local took
+  _, left, reset, _, next, _, took = charge(s, l, cost, most_debt)
   retry = NEVER
   if cost <= most_of(l) then retry = wait_behind(next, l, ahead + cost) end
-  return false, left, reset, retry, next, cut
+  return false, left, reset, retry, next, cut, took
 end
-local function charge_behind(s, l, cost, ahead)
-  local ok, left, reset, retry, next, _, took = charge(s, l, cost)
+local function charge_behind(s, l, cost, ahead, most_debt)
+  local ok, left, reset, retry, next, _, took = charge(s, l, cost, most_debt)
   if ahead > Z and counted(l) and left <= ahead then
     retry = most_of(l) == Z and NEVER or wait_behind(next, l, ahead + ONE)
   end
@@ -856,7 +872,7 @@ local function deny_count(c, spared)
     end
   end
   if not spared and #c.tail > 0 then
-    c.tail_then = change_tail(c.tail, c.limits, c.cost, function(i) return is_over(c, i) end, c.costs)
+    c.tail_then = change_tail(c.tail, c.limits, c.cost, function(i) return is_over(c, i) end, c.took or c.costs)
   end
 end
 -- The charge counts after an earlier one on the same counter; its next states include both.
@@ -870,14 +886,15 @@ local function follow(c, earlier, takes)
   end
   earlier.passed_on = true
   for i = 1, #c.limits do
-    local ok, left, reset, retry, next =
-      count_behind(states[i] or {}, c.limits[i], takes and c.cost or Z, Z, true)
+    local ok, left, reset, retry, next, _, took =
+      count_behind(states[i] or {}, c.limits[i], takes and c.cost or Z, Z, true, c.most_debt and c.most_debt[i])
+    if c.took then c.took[i] = took end
     c.said[i] = {ok, left, reset, retry}
     c.next[i] = next
   end
   c.tail, c.tail_then = tail, nil
   if takes and #tail > 0 then
-    c.tail_then = change_tail(tail, c.limits, c.cost, function() return true end)
+    c.tail_then = change_tail(tail, c.limits, c.cost, function() return true end, c.took)
   end
   c.counts = c.counts or earlier.counts
   c.changed = c.changed or earlier.changed

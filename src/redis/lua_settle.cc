@@ -6,7 +6,9 @@
 //          after that: the reply must have receipts; an I: it has an id. With an id its content and
 //          the ms for which it is remembered. Then for each charge:
 //            verb      t: take; x: charge; c: count, then for each limit 1 if it counts, else 0;
-//                      f: the same, after an earlier charge on the same counter; g: put; a: put
+//                      f: the same, after an earlier charge on the same counter; if a limit has an
+//                      overdraft, x, c and f have then for each limit a comma and its units, or
+//                      nothing if it has none; g: put; a: put
 //                      all; p: peek; a capital letter: the counter becomes fresh first; q: probe, a
 //                      take that is not written; qq: a probe after another one (Divvy's counters),
 //                      and so on; r: take from a counter that keeps its limits, with each balance
@@ -35,8 +37,8 @@
 //          value before (`x`: there was none; with an `s` before it: it was spared).
 //          With R ` @` follows and a receipt for each charge, separated by `;`. It is empty if
 //          nothing was taken, else it has for each limit, separated by `,`, the mark and the units
-//          that were written, or `-`; for `remaining` the time in ms at which its window ends; for
-//          `window` 1.
+//          that were written, and behind them those that were taken if a limit has an overdraft, or
+//          `-`; for `remaining` the time in ms at which its window ends; for `window` 1.
 //          With an id that is remembered: `~r` and the first reply without receipts, or `~x`: it
 //          was used with another content. Then nothing was done.
 //          `~c`: the counter was written under other limits; `~w`: the numbers are too large. Then
@@ -289,7 +291,16 @@ else
   elseif c.verb == 'f' then
     c.verb, c.follows = 'c', true
   end
-  if c.verb == 'c' then c.over = sub(verb, 2) elseif c.verb == 'x' then c.dropped = Z end
+  local letters = 1
+  if c.verb == 'c' then
+    letters = 1 + n
+    c.over = sub(verb, 2, letters)
+  elseif c.verb == 'x' then
+    c.dropped = Z
+  end
+  if #verb > letters and (c.over or c.dropped) then
+    c.most_debt, c.took = overdrafts_of(sub(verb, letters + 1)), {}
+  end
   at = at + 7
   for i = 1, n do
     c.limits[i] = {A[at], N(A[at + 1]), N(A[at + 2]), A[at] == 'm' and calendar_of(A[at + 3]) or N(A[at + 3])}
@@ -372,10 +383,15 @@ else
           ok, left, reset, retry, next, cut = F[l[1]](s, l[2], l[3], l[4], cost)
           cut = cut or #next ~= #s
         elseif c.verb == 'c' then
-          ok, left, reset, retry, next, cut = count_behind(s, l, cost, ahead, is_over(c, i))
+          local took
+          ok, left, reset, retry, next, cut, took =
+            count_behind(s, l, cost, ahead, is_over(c, i), c.most_debt and c.most_debt[i])
+          if c.took then c.took[i] = took end
         elseif c.verb == 'x' then
           local took
-          ok, left, reset, retry, next, took = charge_behind(s, l, cost, ahead)
+          ok, left, reset, retry, next, took =
+            charge_behind(s, l, cost, ahead, c.most_debt and c.most_debt[i])
+          if c.took then c.took[i] = took end
           if counted(l) and cost - took > c.dropped then c.dropped = cost - took end
         else
           next = {}
@@ -393,7 +409,7 @@ else
     if #c.tail > 0 and (granted and c.verb == 't' or c.verb == 'g' or c.counts) then
       c.tail_then = change_tail(c.tail, c.limits, c.cost, c.verb ~= 'g' and function(i)
         return granted or is_over(c, i)
-      end, costs, c.carry)
+      end, c.took or costs, c.carry)
     end
     if ahead > Z and c.verb ~= 'g' and c.verb ~= 'a' then
       for i = 1, n do
@@ -742,7 +758,9 @@ local function receipts_of(charges, all)
     else
       for i = 1, #c.limits do
         local s, taken = c.next[i], all or c.verb ~= 'c' or sub(c.over, i, i) == '1'
-        r[i] = taken and s[1] and S(s[1]) .. ':' .. S(s[2]) or '-'
+        local took = c.took and c.took[i]
+        r[i] = taken and s[1] and (not took or took > Z) and S(s[1]) .. ':' .. S(s[2]) or '-'
+        if took and r[i] ~= '-' then r[i] = r[i] .. ':' .. S(took) end
       end
     end
     receipts[k] = table.concat(r, ',')
@@ -815,7 +833,7 @@ local function undo_own(key, v, name, cost, costs, keep_fresh, n, receipt, from)
   local i, all = 0, true
   for one in gmatch(receipt, '[^,]+') do
     i = i + 1
-    local m, p = string.match(one, '^(%d+):(%d+)$')
+    local m, p, took = string.match(one, '^(%d+):(%d+):?(%d*)$')
     local l = from + 4 * (i - 1)
     if m and U[A[l]] then
       local at = i
@@ -826,7 +844,8 @@ local function undo_own(key, v, name, cost, costs, keep_fresh, n, receipt, from)
           if limits[j] == wanted then at = at or j end
         end
       end
-      local next = at and U[A[l]](states[at], N(m), N(p), N(A[l + 1]), N(A[l + 2]), N(A[l + 3]), costs and costs[i] or N(cost))
+      local next = at and U[A[l]](states[at], N(m), N(p), N(A[l + 1]), N(A[l + 2]), N(A[l + 3]),
+                                     took ~= '' and N(took) or costs and costs[i] or N(cost))
       if next then states[at] = next else all = false end
     end
   end

@@ -146,7 +146,14 @@ void append_verb(std::string& out, const Charge& charge) {
   if (charge.verb == Verb::count)
     for (; count < charge.limits.size(); ++count)
       over[count] = limit::has(charge.counts, count) ? '1' : '0';
-  append_bulk(out, verb_of(charge), std::string_view(over.data(), count), {}, {});
+  std::string most_debt;
+  if (charge.overdrafts != nullptr && request::may_bring_debt(charge.verb) && !charge.keeps_limits)
+    for (size_t i = 0; i < charge.limits.size(); ++i) {
+      most_debt += ',';
+      if (charge.overdraft_of(i) < limit::Overdrafts::none)
+        most_debt += std::to_string(charge.overdraft_of(i));
+    }
+  append_bulk(out, verb_of(charge), std::string_view(over.data(), count), most_debt, {});
 }
 
 // Those that the call brings. A charge on a counter that keeps its limits is taken from all of

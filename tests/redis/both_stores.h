@@ -51,6 +51,7 @@ struct Question {
   std::deque<std::string> keys;
   std::deque<std::vector<Limit>> limits;
   std::deque<std::vector<int64_t>> costs;
+  std::deque<limit::Overdrafts> overdrafts;
   std::vector<Charge> charges;
   std::vector<Decision> decisions;
 
@@ -59,6 +60,12 @@ struct Question {
     costs.push_back(std::move(units));
     charges.back().costs = costs.back().data();
     charges.back().cost = std::accumulate(costs.back().begin(), costs.back().end(), int64_t{0});
+  }
+  // Each limit of the last charge may owe so much.
+  void bound_debt(const std::vector<int64_t>& most) {
+    limit::Overdrafts& its = overdrafts.emplace_back();
+    for (size_t i = 0; i < most.size(); ++i) its.add(charges.back().limits[i], most[i]);
+    charges.back().overdrafts = &its;
   }
   void add(const request::Space& space, std::string key, std::vector<Limit> of,
            request::Spaces& spaces, Verb verb, int64_t cost) {

@@ -41,7 +41,10 @@ std::string words(const Question& q, int64_t now_us) {
       text += " " + std::to_string(c.cost_of(i)) + " of " +
               std::string(name_of(c.limits[i].algorithm)) + " " +
               std::to_string(c.limits[i].quota) + "/" + std::to_string(c.limits[i].window.us) +
-              "/" + std::to_string(c.limits[i].burst) + (limit::has(c.counts, i) ? " counts" : "");
+              "/" + std::to_string(c.limits[i].burst) + (limit::has(c.counts, i) ? " counts" : "") +
+              (c.overdraft_of(i) < limit::Overdrafts::none
+                   ? " owes " + std::to_string(c.overdraft_of(i))
+                   : "");
   }
   return text + "\n";
 }
@@ -50,7 +53,7 @@ std::string words(const Question& q, int64_t now_us) {
 void play(uint32_t seed, Weight least, int rounds, int64_t scale) {
   Both both;
   Dice dice(seed);
-  size_t owing = 0, refused = 0, left = 0, full = 0, lives = 0;
+  size_t owing = 0, refused = 0, left = 0, full = 0, lives = 0, dropped = 0;
   request::Space like;
   like.carry = limit::CarryOver::apart;
   const request::Space& versions = *both.spaces.intern("u/", "/x");
@@ -86,6 +89,12 @@ void play(uint32_t seed, Weight least, int rounds, int64_t scale) {
         q.charge_each(units);
         if (dice(2) == 0) q.charges[0].counts = 0;
       }
+      if ((verb == Verb::count || verb == Verb::charge) && dice(2) == 0) {
+        std::vector<int64_t> most;
+        for (size_t i = 0; i < list.size(); ++i)
+          most.push_back(dice(3) == 0 ? limit::Overdrafts::none : scale * dice(int64_t{8}));
+        q.bound_debt(most);
+      }
       if (verb == Verb::put && dice(3) == 0) q.charges[0].all = true;
       if (verb == Verb::peek && dice(2) == 0) {
         q = {};
@@ -95,7 +104,7 @@ void play(uint32_t seed, Weight least, int rounds, int64_t scale) {
       }
       told += words(q, now);
       ASSERT_EQ(both.ask(q, {now}, least), "") << "round " << round << "\n" << told;
-      full += q.charges[0].dropped > 0 ? 1u : 0u;
+      (q.charges[0].overdrafts != nullptr ? dropped : full) += q.charges[0].dropped > 0 ? 1u : 0u;
       for (const Decision& d : q.decisions) owing += d.remaining < 0 ? 1u : 0u;
       if (q.charges[0].as_written) lives += q.decisions[0].reset_after.us > 0 ? 1u : 0u;
       if (verb == Verb::take) refused += q.decisions[0].allowed ? 0u : 1u;
@@ -108,6 +117,7 @@ void play(uint32_t seed, Weight least, int rounds, int64_t scale) {
   EXPECT_GT(left, static_cast<size_t>(rounds));
   EXPECT_GT(lives, static_cast<size_t>(rounds));
   EXPECT_EQ(full > 0, scale > INT32_MAX);
+  EXPECT_GT(dropped, static_cast<size_t>(rounds));
 }
 
 TEST(DebtInRedis, CountersThatOweMuchAnswerAsTheTableDoes) {
@@ -256,9 +266,13 @@ TEST(DebtInRedis, ChargesThatBringDebtAreTakenBackExactly) {
       redis.settle(question(Verb::charge, 1 + dice(int64_t{9})), now);
     const Decision before = redis.settle(question(Verb::peek, 0), now).decisions[0];
     const Verb verb = dice(2) == 0 ? Verb::charge : Verb::count;
-    const Question more = question(verb, 1 + dice(int64_t{60}));
+    Question more = question(verb, 1 + dice(int64_t{60}));
+    const int64_t most = dice(2) == 0 ? limit::Overdrafts::none : dice(int64_t{20});
+    if (most < limit::Overdrafts::none) more.bound_debt({most});
     const Undoing::Settled settled = redis.settle(more, now);
-    EXPECT_EQ(settled.decisions[0].remaining, before.remaining - more.charges[0].cost);
+    EXPECT_EQ(
+        settled.decisions[0].remaining,
+        before.remaining - std::clamp<int64_t>(before.remaining + most, 0, more.charges[0].cost));
     redis.undo(more, settled.receipt, now);
     EXPECT_EQ(text_of(redis.settle(question(Verb::peek, 0), now).decisions[0]), text_of(before));
   }
