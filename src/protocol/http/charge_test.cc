@@ -60,6 +60,54 @@ TEST(Charge, PassesTheLimitAndShowsTheDebt) {
   EXPECT_EQ(answer.field("cache-control"), "no-store");
 }
 
+TEST(Charge, OwesNoMoreThanTheOverdraft) {
+  World world({.rules =
+                   "- { match: { ip: '*' }, actor: ip, name: tok, limit: { quota: 100, window: "
+                   "1h, algorithm: fixed_window, overdraft: 20 } }\n"});
+  EXPECT_EQ(charge(world, by_ip("a", R"(, "n": 500)")).body,
+            R"({"charged": 120, "over": true, "limit": 100, "remaining": 0, "debt": 20, )"
+            R"("retry_after": 3600, "reset_after": 3600, "rule": "tok", "mode": "enforce", )"
+            R"("generation": 1})");
+  EXPECT_TRUE(charge(world, by_ip("a", R"(, "n": 1)")).tells(R"("charged": 0, "over": true)"));
+  // Limits along, also two lists for one counter in one request.
+  const std::string limits =
+      R"("limits": [{"quota": 10, "window": "1h", "overdraft": 0}, {"quota": 100, "window": "1d"}])";
+  EXPECT_TRUE(charge(world, R"({"key": "k", "n": 25, )" + limits + "}")
+                  .tells(R"({"charged": 10, "over": false)"));
+  EXPECT_TRUE(
+      ask(world, post("/v1/peek", R"({"key": "k", "n": 0, "detail": true, )" + limits + "}"))
+          .tells(R"("remaining": 75)"));
+  const std::string other = R"("limits": [{"quota": 5, "window": "1m", "overdraft": 3}])";
+  const HttpAnswer both = charge(world, R"({"takes": [{"key": "j", "n": 25, )" + limits +
+                                            R"(}, {"key": "j", "n": 9, )" + other + "}]}");
+  EXPECT_TRUE(both.tells(R"("debt": 3)")) << both.body;
+  EXPECT_TRUE(charge(world, R"({"key": "j", "n": 0, )" + other + "}").tells(R"("debt": 3)"));
+  EXPECT_TRUE(charge(world, R"({"key": "j", "n": 0, )" + limits + "}").tells(R"("debt": 0)"));
+  const std::string unlike = R"("limits": [{"quota": 5, "window": "1m", "overdraft": 4}])";
+  EXPECT_EQ(
+      charge(world, R"({"takes": [{"key": "j", )" + other + R"(}, {"key": "j", )" + unlike + "}]}")
+          .status,
+      400);
+  // A take that counts.
+  const std::string drains =
+      R"({"key": "d", "limits": [{"quota": 10, "window": "1h", "over": "count", "overdraft": 0}])";
+  EXPECT_EQ(ask(world, post("/v1/take", drains + R"(, "n": 25})")).status, 429);
+  EXPECT_EQ(ask(world, post("/v1/take", drains + R"(, "n": 0})")).status, 200);
+  EXPECT_EQ(ask(world, post("/v1/take", drains + R"(, "n": 1})")).status, 429);
+}
+
+TEST(Charge, AnotherOverdraftIsAnotherContent) {
+  World world;
+  const auto body = [](const std::string& overdraft) {
+    return R"({"key": "k", "n": 25, "limits": [{"quota": 10, "window": "1h", "overdraft": )" +
+           overdraft + "}]}";
+  };
+  EXPECT_EQ(charge(world, with_id(id, body("3"))).status, 200);
+  const HttpAnswer again = charge(world, with_id(id, body("3")));
+  EXPECT_TRUE(again.tells(R"("charged": 13)") && again.tells(R"("repeated": true)")) << again.body;
+  EXPECT_EQ(charge(world, with_id(id, body("4"))).status, 409);
+}
+
 // Section 1.1: 90 of 100 used, then "look, work, charge 25" until the look refuses.
 TEST(Charge, ALookBeforeTheWorkRefusesAfterTheFirstChargePastEachLimit) {
   World world(each_algorithm());

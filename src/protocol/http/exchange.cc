@@ -492,7 +492,7 @@ uint64_t content_of(const TakeBody& body) {
     if (subject.is_inline) {
       content.add_key(subject.key, subject.n);
       for (const TakeBody::NamedLimit& one : body.limits_of(subject))
-        content.add_limit(one.limit, one.counts);
+        content.add_limit(one.limit, one.counts, one.overdraft);
     } else {
       const auto entries = body.entries_of(subject);
       content.add_entries({entries.begin(), entries.end()}, subject.n);
@@ -679,12 +679,20 @@ void Exchange::ask_subject(const TakeBody& body, const TakeSubject& subject,
     request.limits.replaces = true;
     if (request.verb != Verb::peek && request.verb != Verb::reset) {
       size_t count = 0;
+      bool has_overdraft = false;
       for (const TakeBody::NamedLimit& one : body.limits_of(subject)) {
         requests.add(one.limit);
+        has_overdraft |= one.overdraft < limit::Overdrafts::none;
         if (one.counts)
           request.limits.counts =
               static_cast<limit::LimitMask>(request.limits.counts | 1u << count);
         ++count;
+      }
+      if (has_overdraft) [[unlikely]] {
+        limit::Overdrafts overdrafts;
+        for (const TakeBody::NamedLimit& one : body.limits_of(subject))
+          overdrafts.add(one.limit, one.overdraft);
+        request.limits.overdrafts = requests.hold(overdrafts);
       }
     }
   } else {

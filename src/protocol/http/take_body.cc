@@ -287,15 +287,16 @@ enum class LimitMember : uint32_t {
   algorithm,
   burst,
   over,
+  overdraft,
   time_zone,
   week_starts,
   month_day,
   year_day,
   starts_at
 };
-constexpr std::array<std::string_view, 11> limit_members = {
-    "name",      "quota",       "window",    "algorithm", "burst",    "over",
-    "time_zone", "week_starts", "month_day", "year_day",  "starts_at"};
+constexpr std::array<std::string_view, 12> limit_members = {
+    "name",      "quota",     "window",      "algorithm", "burst",    "over",
+    "overdraft", "time_zone", "week_starts", "month_day", "year_day", "starts_at"};
 constexpr std::array<Algorithm, 6> take_algorithms = {
     Algorithm::token_bucket,   Algorithm::fixed_window, Algorithm::aligned_window,
     Algorithm::sliding_window, Algorithm::sliding_log,  Algorithm::fixed_bucket};
@@ -652,8 +653,8 @@ class TakeBodyParser {
     std::optional<limit::Calendar::Unit> unit;
     limit::CalendarWords words;
     const bool sound = read_object([&](std::string_view its_name) {
-      constexpr uint32_t allowed = set_of(name, quota, window, algorithm, burst, over, time_zone,
-                                          week_starts, month_day, year_day, starts_at);
+      constexpr uint32_t allowed = set_of(name, quota, window, algorithm, burst, over, overdraft,
+                                          time_zone, week_starts, month_day, year_day, starts_at);
       switch (static_cast<LimitMember>(find_member(its_name, limit_members, allowed, seen))) {
         case name:
           return read_name(first, named.name);
@@ -667,6 +668,8 @@ class TakeBodyParser {
           return read_units(burst, named.limit.burst);
         case over:
           return read_over(named.counts);
+        case overdraft:
+          return read_units(overdraft, named.overdraft);
         case time_zone:
         case week_starts:
         case month_day:
@@ -775,10 +778,12 @@ class TakeBodyParser {
   // Reads units: a number, or a text as in policies.
   bool read_units(LimitMember member, int64_t& to) {
     const std::string_view sentence =
-        member == quota ? "`quota` must be a whole number from 1 to 9007199254740991, or such a "
-                          "number as a text: \"10k\""
-                        : "`burst` must be a whole number from 1 to 9007199254740991, or such a "
-                          "number as a text: \"10k\"";
+        member == quota   ? "`quota` must be a whole number from 1 to 9007199254740991, or such a "
+                            "number as a text: \"10k\""
+        : member == burst ? "`burst` must be a whole number from 1 to 9007199254740991, or such a "
+                            "number as a text: \"10k\""
+                          : "`overdraft` must be a whole number from 0 to 9007199254740991, or "
+                            "such a number as a text: \"10k\"";
     if (scanner_.peek() != '"') {
       if (!read_scaled(sentence, 0, base::bounds::quota_max, to)) return false;
     } else {
@@ -788,7 +793,7 @@ class TakeBodyParser {
       if (!count || *count > uint64_t{base::bounds::quota_max}) return scanner_.fail({sentence});
       to = static_cast<int64_t>(*count);
     }
-    return to > 0 || scanner_.fail({sentence});
+    return to > 0 || member == overdraft || scanner_.fail({sentence});
   }
 
   // Reads a window: a number of seconds, or a text as in policies. Of one of the calendar `unit`.

@@ -175,6 +175,7 @@ struct TakeBody {
     limit::Limit limit;
     std::string_view name{};  // empty: it has no name
     bool counts = false;      // "over": "count"
+    int64_t overdraft = limit::Overdrafts::none;
   };
   bool has_takes = false;  // the subjects are in `takes`
   bool each = false;       // mode

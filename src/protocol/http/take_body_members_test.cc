@@ -223,6 +223,23 @@ TEST(TakeBodyHold, ABodyThatIsNoneSaysWhatOneLooksLike) {
             "the body must be an object such as {\"id\": \"0c7a2f8e-5d1b-4b1e\"}");
   EXPECT_EQ(told("", HoldAsk::reserve),
             "the body is empty: send an object such as {\"entries\": {\"ip\": \"10.0.0.1\"}}");
+TEST(TakeBodyLimit, SaysWhatItMayOwe) {
+  TakeBodyReader reader;
+  TakeBody body;
+  ASSERT_TRUE(reader.read(
+      R"({"key": "k", "limits": [{"quota": 1, "window": 1, "overdraft": 0},
+          {"quota": 1, "window": 2, "overdraft": "5k"}, {"quota": 1, "window": 3}]})",
+      take, body))
+      << body.problem;
+  EXPECT_EQ(body.limits[0].overdraft, 0);
+  EXPECT_EQ(body.limits[1].overdraft, 5'000);
+  EXPECT_EQ(body.limits[2].overdraft, limit::Overdrafts::none);
+  for (const char* wrong : {"-1", "1.5", "9007199254740992", "\"x\"", "true", "null"})
+    EXPECT_EQ(problem(R"({"key": "k", "limits": [{"quota": 1, "window": 1, "overdraft": )" +
+                      std::string(wrong) + "}]}"),
+              "/limits/0/overdraft `overdraft` must be a whole number from 0 to 9007199254740991, "
+              "or such a number as a text: \"10k\"")
+        << wrong;
 }
 
 }  // namespace

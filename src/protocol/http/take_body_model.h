@@ -52,6 +52,7 @@ struct NamedLimit {
   std::string name;
   limit::Limit limit;
   bool counts = false;
+  int64_t overdraft = limit::Overdrafts::none;
   friend bool operator==(const NamedLimit&, const NamedLimit&) = default;
 };
 
@@ -92,7 +93,7 @@ inline Asked asked_of(const TakeBody& body, const Form& form) {
     if (from.is_inline) subject.key = std::string(from.key);
     for (const auto& [key, value] : body.entries_of(from)) subject.entries.emplace_back(key, value);
     for (const TakeBody::NamedLimit& one : body.limits_of(from))
-      subject.limits.push_back({std::string(one.name), one.limit, one.counts});
+      subject.limits.push_back({std::string(one.name), one.limit, one.counts, one.overdraft});
     subject.n = from.n;
     subject.all = from.all;
   }
@@ -416,8 +417,8 @@ class Reader {
   }
 
   static NamedLimit limit_of(const Json& json) {
-    check_members(json, {"name", "quota", "window", "algorithm", "burst", "over", "time_zone",
-                         "week_starts", "month_day", "year_day", "starts_at"});
+    check_members(json, {"name", "quota", "window", "algorithm", "burst", "over", "overdraft",
+                         "time_zone", "week_starts", "month_day", "year_day", "starts_at"});
     NamedLimit named;
     limit::Limit& limit = named.limit;
     if (const Json* name = member(json, "name")) {
@@ -470,6 +471,7 @@ class Reader {
       require(word == "refuse" || word == "count");
       named.counts = word == "count";
     }
+    if (const Json* overdraft = member(json, "overdraft")) named.overdraft = units(*overdraft, 0);
     return named;
   }
   static Algorithm algorithm_of(const std::string& name) {
@@ -480,15 +482,15 @@ class Reader {
     }
     throw Refused{};
   }
-  static int64_t units(const Json& json) {
+  static int64_t units(const Json& json, int64_t least = 1) {
     constexpr int64_t most = base::bounds::quota_max;
     if (is_marked(json, 'n')) {
       const int64_t value = number(json, 0, most);
-      require(value > 0);
+      require(value >= least);
       return value;
     }
     const auto count = base::parse_count(text(json));
-    require(count && *count > 0 && *count <= uint64_t{most});
+    require(count && *count >= static_cast<uint64_t>(least) && *count <= uint64_t{most});
     return static_cast<int64_t>(*count);
   }
   static base::Duration length(const Json& json) {
@@ -619,6 +621,8 @@ class Writer {
       members.push_back(member("burst", units(one.burst)));
     if (named.counts || choose_(4) == 0)
       members.push_back(member("over", text(named.counts ? "count" : "refuse")));
+    if (named.overdraft < limit::Overdrafts::none || choose_(4) == 0)
+      members.push_back(member("overdraft", units(named.overdraft)));
     return object(members);
   }
   std::string units(int64_t n) {

@@ -59,12 +59,13 @@ std::string read(std::string_view json, const BodyForm& wanted = take) {
     if (subject.is_inline) text += " key(" + std::string(subject.key) + ")";
     for (const auto& [key, value] : body.entries_of(subject))
       (((text += " ") += key) += "->") += value;
-    for (const auto& [limit, name, counts] : body.limits_of(subject)) {
+    for (const auto& [limit, name, counts, overdraft] : body.limits_of(subject)) {
       ((text += " ") += name) += name.empty() ? "" : ":";
       text += std::string(limit::name_of(limit.algorithm)) + ":" + std::to_string(limit.quota) +
               "/" + std::to_string(limit.window.us);
       if (limit.burst != 0) text += "+" + std::to_string(limit.burst);
       if (counts) text += " counts";
+      if (overdraft < limit::Overdrafts::none) text += " owes " + std::to_string(overdraft);
     }
     if (subject.n != 1) text += " n=" + std::to_string(subject.n);
     if (subject.all) text += " ALL";

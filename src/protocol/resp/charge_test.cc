@@ -66,6 +66,20 @@ TEST(SluiceTake, ALimitThatCountsIsChargedWhatItRefuses) {
           .starts_with("-ERR "));
 }
 
+TEST(SluiceCharge, OwesNoMoreThanTheOverdraft) {
+  World world;
+  const std::string owes = "KEY k LIMIT 10 1h ALGORITHM fixed_window OVERDRAFT 5",
+                    drains = "KEY j LIMIT 10 1h ALGORITHM fixed_window OVER COUNT OVERDRAFT 0";
+  EXPECT_EQ(world.numbers("SLUICE.CHARGE " + owes + " N 40"), "0 10 0 3600000 3600000 5");
+  EXPECT_EQ(world.numbers("SLUICE.CHARGE " + owes + " N 40"), "0 10 0 3600000 3600000 5");
+  // Another overdraft: the same counter, whose debt stays.
+  EXPECT_EQ(
+      world.numbers("SLUICE.CHARGE KEY k LIMIT 10 1h ALGORITHM fixed_window OVERDRAFT 1 N 40"),
+      "0 10 0 3600000 3600000 5");
+  EXPECT_TRUE(world.numbers("SLUICE.TAKE " + drains + " N 25").starts_with("0 10 0 "));
+  EXPECT_TRUE(world.numbers("SLUICE.TAKE " + drains + " N 0").starts_with("1 10 0 "));
+}
+
 TEST(SluiceCharge, WithoutARuleIsAnErrorUnlessUnmatchedSaysOtherwise) {
   World world;
   EXPECT_EQ(world.numbers("SLUICE.CHARGE x=y"), "-NORULE no rule applies");

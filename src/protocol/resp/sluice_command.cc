@@ -44,8 +44,9 @@ constexpr long double timeout_us_end = 4611686018427387904.0L;  // 2^62
 
 // Words that end a list of entries in any command. In bit sets the first word is bit 0, and so on.
 constexpr std::string_view grammar_words[] = {
-    "N",    "ALL", "NOW",     "EACH", "WITHNAME",   "ID",       "LIMIT",   "ALGORITHM", "BURST",
-    "OVER", "KEY", "ENTRIES", "ZONE", "WEEKSTARTS", "MONTHDAY", "YEARDAY", "STARTSAT"};
+    "N",     "ALL",        "NOW",      "EACH",    "WITHNAME", "ID",
+    "LIMIT", "ALGORITHM",  "BURST",    "OVER",    "KEY",      "ENTRIES",
+    "ZONE",  "WEEKSTARTS", "MONTHDAY", "YEARDAY", "STARTSAT", "OVERDRAFT"};
 constexpr uint32_t n_option = 1, all_option = 2, now_option = 4, each_option = 8, name_option = 16,
                    id_option = 32;
 
@@ -227,15 +228,18 @@ class SluiceCommandReader {
     const size_t first = command_.limits.size();
     size_t count = 0;
     limit::LimitMask counting = 0;
+    bool has_overdraft = false;
     for (; take_word("LIMIT"); ++count) {
       if (count == limit::slots_max) return fail("ERR a subject has at most 8 limits");
       bool counts = false;
       if (!read_limit(counts)) return false;
+      has_overdraft |= command_.overdrafts.back() < limit::Overdrafts::none;
       if (counts) counting = static_cast<limit::LimitMask>(counting | 1u << count);
     }
     if (count == 0) return syntax_error();
-    const SluiceSubject subject{true, key, static_cast<uint32_t>(first),
-                                static_cast<uint32_t>(count), counting};
+    const SluiceSubject subject{
+        true,     key,          static_cast<uint32_t>(first), static_cast<uint32_t>(count),
+        counting, has_overdraft};
     if (limit::cells(std::span(command_.limits).subspan(first)) > limit::cells_max)
       return fail(
           "ERR the limits of a subject need more memory than one counter may have: at most two of "
@@ -258,7 +262,8 @@ class SluiceCommandReader {
     if (!length && !unit) return fail("ERR window is not a length of time");
     limit.window = unit ? limit::Calendar::nominal(*unit) : *length;
     limit::CalendarWords calendar;
-    bool has_algorithm = false, has_burst = false, has_over = false;
+    bool has_algorithm = false, has_burst = false, has_over = false, has_overdraft = false;
+    int64_t& overdraft = command_.overdrafts.emplace_back(limit::Overdrafts::none);
     while (true) {
       if (!has_algorithm && take_word("ALGORITHM")) {
         has_algorithm = true;
@@ -275,6 +280,10 @@ class SluiceCommandReader {
         if (!is_word(word, "COUNT") && !is_word(word, "REFUSE"))
           return fail("ERR OVER must be COUNT or REFUSE");
         counts = is_word(word, "COUNT");
+      } else if (!has_overdraft && take_word("OVERDRAFT")) {
+        has_overdraft = true;
+        if (is_done()) return syntax_error();
+        if (!read_units(words_[at_++], overdraft)) return false;
       } else if (auto* const word = take_calendar_word(calendar)) {
         if (is_done()) return syntax_error();
         *word = words_[at_++];
@@ -407,12 +416,14 @@ class SluiceCommandReader {
     return (number >= least && number <= most) || fail(out_of_range);
   }
 
-  bool read_units(std::string_view word, int64_t& units, std::string_view zero) {
+  bool read_units(std::string_view word, int64_t& units) {
     const auto n = base::parse_count(word);
     if (!n || *n > uint64_t{base::bounds::quota_max}) return number_error();
-    if (*n == 0) return fail(zero);
     units = static_cast<int64_t>(*n);
     return true;
+  }
+  bool read_units(std::string_view word, int64_t& units, std::string_view zero) {
+    return read_units(word, units) && (units > 0 || fail(zero));
   }
 
   bool read_timeout(std::string_view word) {
@@ -475,6 +486,7 @@ bool parse_sluice_command(std::span<const std::string_view> words, SluiceCommand
   command.subjects.clear();
   command.entries.clear();
   command.limits.clear();
+  command.overdrafts.clear();
   command.error.clear();
   return SluiceCommandReader(words, command).read();
 }
@@ -573,6 +585,8 @@ void RespSession::commit_subject(const SluiceSubject& subject, request::Request 
     if (request.verb != Verb::peek && request.verb != Verb::reset) {
       for (const limit::Limit& limit : sluice_.limits_of(subject)) requests_->add(limit);
       request.limits.counts = subject.counts;
+      if (subject.has_overdraft) [[unlikely]]
+        request.limits.overdrafts = requests_->hold(sluice_.overdrafts_of(subject));
     }
   } else {
     for (const request::Entry& entry : sluice_.entries_of(subject)) requests_->add(entry);
@@ -599,9 +613,9 @@ void RespSession::charge_once() {
   request::ChargeContent content;
   if (subject.is_inline) {
     content.add_key(subject.key, sluice_.n);
-    const auto limits = sluice_.limits_of(subject);
-    for (size_t i = 0; i < limits.size(); ++i)
-      content.add_limit(limits[i], limit::has(subject.counts, i));
+    const limit::Overdrafts limits = sluice_.overdrafts_of(subject);
+    for (size_t i = 0; i < limits.count; ++i)
+      content.add_limit(limits.limits[i], limit::has(subject.counts, i), limits.most[i]);
   } else {
     const auto entries = sluice_.entries_of(subject);
     content.add_entries({entries.begin(), entries.end()}, sluice_.n);
@@ -826,7 +840,8 @@ constexpr std::string_view sluice_help[] = {
     "A <subject> is a request to the rules of the policy, or a key with limits of its own:",
     "    <key>=<value> [<key>=<value> ...]           (not of SLUICE.MTAKE)",
     "    ENTRIES <numentries> <key>=<value> [<key>=<value> ...]",
-    "    KEY <key> LIMIT <quota> <window> [ALGORITHM <name>] [BURST <n>] [OVER COUNT] [LIMIT ...]",
+    "    KEY <key> LIMIT <quota> <window> [ALGORITHM <name>] [BURST <n>] [OVER COUNT]",
+    "    [OVERDRAFT <n>] [LIMIT ...]",
     "A <window> is 250ms, 60s, 1h, or a number of seconds; or of the calendar:",
     "    HOUR|DAY|WEEK|MONTH|YEAR [ZONE <name>] [WEEKSTARTS <day>] [MONTHDAY <n>]",
     "    [YEARDAY <MM-DD>] [STARTSAT <HH:MM>]",

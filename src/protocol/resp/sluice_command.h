@@ -72,6 +72,7 @@ struct SluiceSubject {
   std::string_view key{};         // if is_inline
   uint32_t first = 0, count = 0;  // in SluiceCommand::limits if is_inline, else in ::entries
   limit::LimitMask counts = 0;    // the limits with OVER COUNT
+  bool has_overdraft = false;     // a limit has OVERDRAFT
   friend bool operator==(const SluiceSubject&, const SluiceSubject&) = default;
 };
 
@@ -89,6 +90,7 @@ struct SluiceCommand {
   std::vector<SluiceSubject> subjects;  // INFO, HELP: none; MTAKE: 1 or more; else 1
   std::vector<request::Entry> entries;  // of all subjects
   std::vector<limit::Limit> limits;     // of all subjects; all are valid
+  std::vector<int64_t> overdrafts;      // of these limits (limit::Overdrafts)
   std::string error;                    // empty: none
 
   std::span<const request::Entry> entries_of(const SluiceSubject& subject) const {
@@ -98,6 +100,12 @@ struct SluiceCommand {
   std::span<const limit::Limit> limits_of(const SluiceSubject& subject) const {
     if (!subject.is_inline) return {};
     return std::span(limits).subspan(subject.first, subject.count);
+  }
+  limit::Overdrafts overdrafts_of(const SluiceSubject& subject) const {
+    limit::Overdrafts its;
+    const auto of = limits_of(subject);
+    for (size_t i = 0; i < of.size(); ++i) its.add(of[i], overdrafts[subject.first + i]);
+    return its;
   }
 };
 

@@ -62,6 +62,9 @@ inline constexpr Case accepted[] = {
     {"SLUICE.TAKE KEY k LIMIT 1 1 OVER COUNT BURST 2 LIMIT 2 1m OVER refuse LIMIT 3 1h over count",
      "TAKE | key(k) token_bucket:1/1000000us+2 counts token_bucket:2/60000000us+2 "
      "token_bucket:3/3600000000us+3 counts"},
+    {"SLUICE.CHARGE KEY k LIMIT 1 1 OVERDRAFT 0 LIMIT 2 1m overdraft 5k BURST 3 LIMIT 3 1h",
+     "CHARGE | key(k) token_bucket:1/1000000us+1 owes 0 token_bucket:2/60000000us+3 owes 5000 "
+     "token_bucket:3/3600000000us+3"},
     {"SLUICE.EXPLAIN ENTRIES 1 a=1", "EXPLAIN | a->1"},
     {"SLUICE.EXPLAIN KEY k LIMIT 1 1", "EXPLAIN | key(k) token_bucket:1/1000000us+1"},
     {"SLUICE.INFO", "INFO"},
@@ -193,6 +196,11 @@ inline constexpr Case rejected[] = {
     {"SLUICE.TAKE KEY k LIMIT 1 1 OVER", syntax},
     {"SLUICE.TAKE KEY k LIMIT 1 1 OVER drain", "ERR OVER must be COUNT or REFUSE"},
     {"SLUICE.TAKE KEY k LIMIT 1 1 OVER COUNT OVER COUNT", syntax},
+    {"SLUICE.TAKE KEY k LIMIT 1 1 OVERDRAFT", syntax},
+    {"SLUICE.TAKE KEY k LIMIT 1 1 OVERDRAFT 1 OVERDRAFT 1", syntax},
+    {"SLUICE.TAKE KEY k LIMIT 1 1 OVERDRAFT -1", no_number},
+    {"SLUICE.TAKE KEY k LIMIT 1 1 OVERDRAFT none", no_number},
+    {"SLUICE.TAKE KEY k LIMIT 1 1 OVERDRAFT 9007199254740992", no_number},
     // MTAKE.
     {"SLUICE.MTAKE x ENTRIES 1 a=1", no_number},
     {"SLUICE.MTAKE 0 ENTRIES 1 a=1", "ERR numsubjects must be 1 to 64"},

@@ -27,6 +27,7 @@ struct Subject {
   std::vector<std::pair<std::string, std::string>> entries;
   std::vector<limit::Limit> limits;
   limit::LimitMask counts = 0;
+  std::vector<int64_t> overdrafts;  // of `limits`
   friend bool operator==(const Subject&, const Subject&) = default;
 };
 
@@ -54,6 +55,8 @@ inline Asked asked_of(const SluiceCommand& command) {
       subject.entries.emplace_back(key, value);
     for (const limit::Limit& limit : command.limits_of(from)) subject.limits.push_back(limit);
     subject.counts = from.counts;
+    const limit::Overdrafts overdrafts = command.overdrafts_of(from);
+    subject.overdrafts.assign(overdrafts.most.begin(), overdrafts.most.begin() + overdrafts.count);
   }
   return asked;
 }
@@ -124,7 +127,8 @@ class Writer {
     if (subject.key) {
       words = {any_case("KEY"), *subject.key};
       for (size_t i = 0; i < subject.limits.size(); ++i)
-        append(words, written(subject.limits[i], limit::has(subject.counts, i)));
+        append(words,
+               written(subject.limits[i], limit::has(subject.counts, i), subject.overdrafts[i]));
       return words;
     }
     if (many || choose_(2) == 1)
@@ -133,7 +137,7 @@ class Writer {
     return words;
   }
 
-  Written written(const limit::Limit& limit, bool counts) {
+  Written written(const limit::Limit& limit, bool counts, int64_t overdraft) {
     const limit::Calendar* const calendar = limit.calendar;
     Written words = {
         any_case("LIMIT"), units(limit.quota),
@@ -152,6 +156,8 @@ class Writer {
       options.push_back({any_case("OVER"), any_case("COUNT")});
     else if (choose_(4) == 1)
       options.push_back({any_case("OVER"), any_case("REFUSE")});
+    if (overdraft < limit::Overdrafts::none || choose_(4) == 1)
+      options.push_back({any_case("OVERDRAFT"), units(overdraft)});
     append_shuffled(words, options);
     return words;
   }
@@ -254,6 +260,9 @@ class AnyCommand {
       if (limit::cells(subject.limits) > limit::cells_max) subject.limits.pop_back();
     }
     subject.counts = static_cast<limit::LimitMask>(limit::all_of(subject.limits) & dice_(256));
+    for (size_t n = subject.limits.size(); n > 0; --n)
+      subject.overdrafts.push_back(dice_(2) == 0 ? limit::Overdrafts::none
+                                                 : number(0, limit::Overdrafts::none));
     return subject;
   }
 

@@ -67,6 +67,8 @@ std::string read(const Words& words) {
       text += std::to_string(limit.quota) + "/" + std::to_string(limit.window.us) + "us";
       if (limit.burst != 0) text += "+" + std::to_string(limit.burst);
       if (limit::has(subject.counts, i)) text += " counts";
+      const int64_t overdraft = command.overdrafts_of(subject).most[i];
+      if (overdraft < limit::Overdrafts::none) text += " owes " + std::to_string(overdraft);
     }
   }
   return text;
