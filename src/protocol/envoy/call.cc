@@ -515,7 +515,7 @@ void Call::count(const FoundRule& rule, const request::Verdict& verdict,
     const int64_t now_counted = std::max<int64_t>(numbers.quota - decision.remaining, 0);
     if (verdict.planned->from_cache)
       counts = count_hits_of_local_cache(hits, shadow);
-    else if (is_charged)
+    else if (is_charged && (decision.allowed || verdict.planned->overdrafts == nullptr))
       counts = count_hits(hits, static_cast<uint64_t>(now_counted), as_u32(numbers.quota),
                           metrics->near_ratio(), shadow);
     else if (!decision.allowed)

@@ -161,7 +161,7 @@ std::shared_ptr<const MetadataMap> read_metadata(std::span<const YamlNode> maps,
 struct DescriptorReader::Fields {
   struct RateLimit {
     YamlNode map, unit, requests_per_unit, unlimited, name, replaces, window, algorithm, burst,
-        over;
+        over, overdraft;
     std::array<YamlNode, std::size(limit::calendar_keys)> calendar;  // in the keys' order
   };
   YamlNode key, value, descriptors, shadow_mode, quota_mode, detailed_metric, value_to_metric,
@@ -192,6 +192,7 @@ struct DescriptorReader::Fields {
            : word == "algorithm"         ? &limit->algorithm
            : word == "burst"             ? &limit->burst
            : word == "over"              ? &limit->over
+           : word == "overdraft"         ? &limit->overdraft
                                          : nullptr;
   }
 };
@@ -394,7 +395,8 @@ std::optional<Limit> DescriptorReader::read_limit(const Fields& fields, YamlNode
   const bool replaces = read_replaces(fields, builder, limit);
   const bool window = unlimited && read_window(fields, limit);
   const bool algorithm = unlimited && read_algorithm(fields, limit);
-  const bool over = window && algorithm && read_over(fields, limit);
+  const bool over =
+      window && algorithm && read_over(fields, limit) && read_overdraft(fields, limit);
   if (!requests || !replaces || !over) return std::nullopt;
   return limit;
 }
@@ -558,6 +560,27 @@ bool DescriptorReader::read_over(const Fields& fields, Limit& limit) {
     return false;
   }
   return true;
+}
+
+bool DescriptorReader::read_overdraft(const Fields& fields, Limit& limit) {
+  const YamlNode from = fields.limit->overdraft;
+  if (!from || from.is_null()) return true;
+  const auto units = count("overdraft", from);
+  if (!units) return false;
+  if (limit.unlimited)
+    maps_.error("overdraft", from, "contradicts `unlimited: true`", "take one of them out");
+  else if (!limit.extended)
+    maps_.error("overdraft", from,
+                "is not possible for a limit by `unit`: it counts as Redis does for the original, "
+                "which knows no such bound",
+                "take it out, or write `window: " + base::spell_duration(limit.window) +
+                    "` and `over: count` in place of the unit");
+  else if (!limit.counts)
+    maps_.error("overdraft", from, "has no effect: without `over: count` nothing is owed",
+                "add `over: count`, or take it out");
+  else
+    limit.overdraft = *units;
+  return limit.overdraft < limit::Overdrafts::none;
 }
 
 bool DescriptorReader::read_replaces(const Fields& fields, LimitSetBuilder& builder, Limit& limit) {

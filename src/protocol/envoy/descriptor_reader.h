@@ -60,6 +60,7 @@ class DescriptorReader {
   bool read_calendar(const Fields& fields, std::optional<limit::Calendar::Unit> unit, Limit& limit);
   bool read_algorithm(const Fields& fields, Limit& limit);
   bool read_over(const Fields& fields, Limit& limit);
+  bool read_overdraft(const Fields& fields, Limit& limit);
   bool read_replaces(const Fields& fields, LimitSetBuilder& builder, Limit& limit);
 
   std::optional<std::string> text(std::string_view key, YamlNode value);

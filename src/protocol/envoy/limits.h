@@ -55,6 +55,7 @@ struct Limit {
   // request is charged only with `over: count`.
   bool extended = false;
   bool counts = false;  // a refused request is charged
+  int64_t overdraft = limit::Overdrafts::none;
   bool unlimited = false;
   bool shadow_mode = false;
   bool quota_mode = false;

@@ -143,6 +143,31 @@ TEST(EnvoyFile, OverSaysWhetherARefusedRequestIsCharged) {
   EXPECT_NE(unlimited.find("over: contradicts `unlimited: true`"), unlimited.npos) << unlimited;
 }
 
+TEST(EnvoyFile, OverdraftSaysWhatALimitMayOwe) {
+  const auto overdraft = [](std::string_view limit) {
+    return only(Read("domain: d\ndescriptors: [{key: k, rate_limit: " + std::string(limit) + "}]"))
+        .overdraft;
+  };
+  EXPECT_EQ(overdraft("{window: 1d, requests_per_unit: 5, over: count, overdraft: 0}"), 0);
+  EXPECT_EQ(overdraft("{unit: day, requests_per_unit: 5, algorithm: token_bucket, over: count, "
+                      "overdraft: 70}"),
+            70);
+  EXPECT_EQ(overdraft("{window: 1d, requests_per_unit: 5, over: count}"), limit::Overdrafts::none);
+  for (const auto& [limit, why] :
+       {std::pair("{unit: day, requests_per_unit: 5, overdraft: 5}",
+                  "overdraft: is not possible for a limit by `unit`"),
+        std::pair("{window: 5s, requests_per_unit: 5, overdraft: 5}",
+                  "overdraft: has no effect: without `over: count` nothing is owed"),
+        std::pair("{unlimited: true, overdraft: 5}", "overdraft: contradicts `unlimited: true`"),
+        std::pair("{window: 5s, requests_per_unit: 5, over: count, overdraft: -1}",
+                  "overdraft: -1 is out of range"),
+        std::pair("{window: 5s, requests_per_unit: 5, over: count, overdraft: x}",
+                  "is not a whole number")}) {
+    const std::string said = said_of("  - key: k\n    rate_limit: " + std::string(limit) + "\n");
+    EXPECT_NE(said.find(why), said.npos) << said;
+  }
+}
+
 auto envoy_file_mistakes() {
   const std::pair<const char*, const char*> cases[] = {
       {"  - key: k\n    rate_limit: {unit: minute, requests_per_unit: many}\n",

@@ -255,6 +255,9 @@ policy::Rule rule_of(const Limit& limit, const LimitSet& set, const RulesOptions
     if (set.nodes()[node].is_actor())
       rule.actor.insert(rule.actor.begin(), std::string(set.nodes()[node].key()));
   rule.counts = limit.counts ? 1 : 0;
+  limit::Overdrafts overdrafts;
+  overdrafts.add(rule.limits.front(), limit.overdraft);
+  if (overdrafts.has_any()) rule.overdrafts = std::make_shared<const limit::Overdrafts>(overdrafts);
   rule.intern(spaces, limit.extended || limit.unlimited
                           ? spaces.hold("envoy:", "")
                           : space_of_window(limit.window, options, spaces));

@@ -164,6 +164,26 @@ TEST(EnvoyService, ALookIsRefusedWhileALimitIsInDebt) {
   expect_that_debt_refuses_looks(plain, "unit");
 }
 
+// 8 of 10 used, then reports of 25: the first takes what is left and 3 more.
+TEST(EnvoyService, AReportIsCountedUpToTheOverdraft) {
+  for (const std::string algorithm : counting) {
+    Service service(
+        "domain: d\ndescriptors: [{key: k, rate_limit: {window: 1h, requests_per_unit: 10, "
+        "over: count, overdraft: 3, algorithm: " +
+        algorithm + "}}]");
+    const auto ask = [&](uint32_t hits, bool back = false) {
+      return service.ask({{{{"k", "v"}}, hits, back}}).substr(0, 4);
+    };
+    EXPECT_EQ(ask(8), "OK: ") << algorithm;
+    EXPECT_EQ(ask(25), "OVER");
+    EXPECT_EQ(ask(25), "OVER");
+    EXPECT_EQ(ask(0), "OVER");
+    ask(3, true);  // pays the debt back
+    EXPECT_EQ(ask(0), "OK: ") << algorithm;
+    EXPECT_EQ(ask(1), "OVER");
+  }
+}
+
 TEST(EnvoyService, ALookIsRefusedWhileANativeRuleIsInDebt) {
   for (const std::string algorithm : counting) {
     Service service("domain: d",

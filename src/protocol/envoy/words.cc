@@ -25,13 +25,13 @@ constexpr std::string_view of_descriptor[] = {
     "key",        "value",           "rate_limit",      "descriptors",     "shadow_mode",
     "quota_mode", "detailed_metric", "value_to_metric", "share_threshold", "metadata"};
 constexpr std::string_view of_rate_limit[] = {
-    "unit",        "requests_per_unit", "unlimited", "name",     "replaces",
-    "window",      "algorithm",         "burst",     "over",     "time_zone",
-    "week_starts", "month_day",         "year_day",  "starts_at"};
+    "unit",      "requests_per_unit", "unlimited", "name",     "replaces",
+    "window",    "algorithm",         "burst",     "over",     "overdraft",
+    "time_zone", "week_starts",       "month_day", "year_day", "starts_at"};
 constexpr std::string_view of_replaces[] = {"name"};
-constexpr std::string_view added[] = {"window",    "algorithm", "burst",
-                                      "over",      "time_zone", "week_starts",
-                                      "month_day", "year_day",  "starts_at"};
+constexpr std::string_view added[] = {"window",    "algorithm", "burst",       "over",
+                                      "overdraft", "time_zone", "week_starts", "month_day",
+                                      "year_day",  "starts_at"};
 
 constexpr MapKind places[] = {MapKind::file, MapKind::descriptor, MapKind::rate_limit,
                               MapKind::replaces};
