@@ -88,6 +88,9 @@ struct limit_spec {
   /// $TZDIR or /usr/share/zoneinfo, read when one is first named and at each reload; UTC is always
   /// there. A process knows 8,192 different ones at most.
   std::string calendar{};
+  /// the most units that charge() leaves owed, 0 to quota_max: what goes beyond is not counted;
+  /// quota_max: no such bound. Not of an override, whose limits keep that of the rule
+  std::int64_t overdraft = quota_max;
 };
 
 /// What was decided. Of several limits the tightest one's numbers: of a refusal the one with the
@@ -104,6 +107,9 @@ struct decision {
   /// wait helps
   duration retry_after{};
   duration reset_after{};  ///< until the counter is as a fresh one; `never`: it never is
+  /// of a charge: the units that all its limits counted, less than the cost where the overdraft of
+  /// one left no room; of several charges the sum. 0 without a counter, and of all else
+  std::int64_t charged = 0;
 
   /// Is it allowed, there, or done?
   explicit operator bool() const noexcept { return allowed; }
@@ -326,7 +332,8 @@ class SLUICE_API limiter {
 
   /// Counts units that were used already: takes the cost from all limits of the handle, whatever is
   /// left, and is never refused. A limit that lacks units is in debt then (`over`): it refuses,
-  /// also would_take() of 0 units, until it has them again. At most 2^53 - 1 units count as used.
+  /// also would_take() of 0 units, until it has them again. At most 2^53 - 1 units count as used,
+  /// and no more than the limit's overdraft is owed (decision::charged).
   decision charge(const handle& by, std::string_view key, std::int64_t cost,
                   time_point now) noexcept;
   /// Charges all of them. At most charges_max. `each`: null, or room for a decision for each.

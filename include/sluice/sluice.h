@@ -213,6 +213,12 @@ SLUICE_C_API size_t sluice_calendar_text(int32_t calendar, char* text, size_t si
 SLUICE_C_API sluice_handle* sluice_limits(sluice_limiter* limiter, const char* name,
                                           const sluice_limit* limits, size_t count,
                                           sluice_error* error);
+/** The same with the overdraft of each limit, 0 to 2^53 - 1; 2^53 - 1: none. See
+ * sluice::limit_spec. */
+SLUICE_C_API sluice_handle* sluice_limits_with_overdraft(sluice_limiter* limiter, const char* name,
+                                                         const sluice_limit* limits,
+                                                         const int64_t* overdrafts, size_t count,
+                                                         sluice_error* error);
 /** Before or after its limiter. Null: nothing happens. */
 SLUICE_C_API void sluice_handle_destroy(sluice_handle* handle);
 
@@ -253,10 +259,22 @@ SLUICE_C_API int32_t sluice_charge_key(sluice_limiter* limiter, const sluice_han
 SLUICE_C_API int32_t sluice_charge_all(sluice_limiter* limiter, const sluice_charge* charges,
                                        size_t count, int64_t now, sluice_decision* each,
                                        sluice_decision* decision);
+/** The same, and `charged`, with room for `count` numbers, has the units of each charge that all
+ * its limits counted (sluice::decision::charged). It is set even where this fails. */
+SLUICE_C_API int32_t sluice_charge_all_counted(sluice_limiter* limiter,
+                                               const sluice_charge* charges, size_t count,
+                                               int64_t now, int64_t* charged, sluice_decision* each,
+                                               sluice_decision* decision);
 /** By the policy. */
 SLUICE_C_API int32_t sluice_charge_matching(sluice_limiter* limiter, const sluice_entry* entries,
                                             size_t count, int64_t cost, int64_t now,
                                             sluice_decision* decision);
+
+/** The same, and the units that all limits counted. */
+SLUICE_C_API int32_t sluice_charge_matching_counted(sluice_limiter* limiter,
+                                                    const sluice_entry* entries, size_t count,
+                                                    int64_t cost, int64_t now, int64_t* charged,
+                                                    sluice_decision* decision);
 
 /** By the policy. */
 SLUICE_C_API int32_t sluice_take_matching(sluice_limiter* limiter, const sluice_entry* entries,

@@ -347,6 +347,20 @@ sluice_handle* sluice_limits(sluice_limiter* limiter, const char* name, const sl
   });
 }
 
+sluice_handle* sluice_limits_with_overdraft(sluice_limiter* limiter, const char* name,
+                                            const sluice_limit* limits, const int64_t* overdrafts,
+                                            size_t count, sluice_error* error) {
+  return guarded_pointer<sluice_handle>(error, [&] {
+    if (!is_sound(limiter, limits, count) || name == nullptr ||
+        (overdrafts == nullptr && count > 0))
+      return refused(missing("limiter, name, limits and overdrafts"), error);
+    auto all = limits_of(limits, count);
+    if (!all) return refused(all.why(), error);
+    for (size_t i = 0; i < count; ++i) (*all)[i].overdraft = overdrafts[i];
+    return made<sluice_handle>(limiter->its.limits(name, *all), error);
+  });
+}
+
 void sluice_handle_destroy(sluice_handle* handle) {
   delete handle;
 }
@@ -407,10 +421,36 @@ int32_t sluice_charge_all(sluice_limiter* limiter, const sluice_charge* charges,
   });
 }
 
+int32_t sluice_charge_all_counted(sluice_limiter* limiter, const sluice_charge* charges,
+                                  size_t count, int64_t now, int64_t* charged,
+                                  sluice_decision* each, sluice_decision* decision) {
+  if (charged == nullptr && count > 0) return told(errc::invalid_argument, each, count, decision);
+  std::fill_n(charged, count, 0);
+  return together(limiter, charges, count, each, decision, [&](auto all, auto* its) {
+    std::array<sluice::decision, sluice::charges_max> own;
+    auto* const room = its != nullptr ? its : own.data();
+    const auto taken = limiter->its.charge_all(all, time_of(now), room);
+    for (size_t i = 0; i < count; ++i) charged[i] = room[i].charged;
+    return taken;
+  });
+}
+
 int32_t sluice_charge_matching(sluice_limiter* limiter, const sluice_entry* entries, size_t count,
                                int64_t cost, int64_t now, sluice_decision* decision) {
   return matching(limiter, entries, count, decision, [&](auto& its, auto descriptor) {
     return its.charge(descriptor, cost, time_of(now));
+  });
+}
+
+int32_t sluice_charge_matching_counted(sluice_limiter* limiter, const sluice_entry* entries,
+                                       size_t count, int64_t cost, int64_t now, int64_t* charged,
+                                       sluice_decision* decision) {
+  if (charged == nullptr) return told(errc::invalid_argument, decision);
+  *charged = 0;
+  return matching(limiter, entries, count, decision, [&](auto& its, auto descriptor) {
+    const auto taken = its.charge(descriptor, cost, time_of(now));
+    *charged = taken.charged;
+    return taken;
   });
 }
 

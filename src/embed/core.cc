@@ -67,6 +67,7 @@ inline bool core::terms_of(const handle& by, std::string_view key, Verb verb, ba
   charge.space = its.space;
   charge.limits = its.limits;
   charge.limits_id = its.limits_id;
+  charge.overdrafts = its.overdrafts.get();
   charge.key = key;
   charge.verb = verb == Verb::wait ? Verb::take : verb;
   if (its.rule == nullptr) return true;
@@ -93,6 +94,7 @@ inline decision core::settle_one(request::Charge& charge, base::Time now) {
     return failed(embed::error_of(group.error));
   Shown shown(charge.verb);
   shown.add(decisions.first(charge.limits.size()));
+  if (charge.verb == Verb::charge) shown.charged(charge, charge.cost);
   return shown.of(group.allowed);
 }
 
@@ -119,6 +121,19 @@ decision core::decide_rule(const handle& by, std::string_view key, int64_t cost,
   return settle_one(charge, now);
 }
 
+namespace {
+
+int64_t sum_of(int64_t a, int64_t b) {
+  return b > INT64_MAX - a ? INT64_MAX : a + b;
+}
+
+bool same_overdrafts(const request::Charge& a, const request::Charge& b) {
+  return a.overdrafts == b.overdrafts ||
+         (a.overdrafts != nullptr && b.overdrafts != nullptr && *a.overdrafts == *b.overdrafts);
+}
+
+}  // namespace
+
 errc core::plan(view<charge> charges, Verb verb, base::Time now, embed::Charges& together) {
   together.charges.clear();
   uint32_t decisions = 0;
@@ -136,10 +151,10 @@ errc core::plan(view<charge> charges, Verb verb, base::Time now, embed::Charges&
       next.decision_first = decisions;
       decisions += static_cast<uint32_t>(next.limits.size());
       together.charges.push_back(next);
-    } else if (same->limits_id != next.limits_id) {
+    } else if (same->limits_id != next.limits_id || !same_overdrafts(*same, next)) {
       return errc::conflicting_limits;
     } else {
-      same->cost = next.cost > INT64_MAX - same->cost ? INT64_MAX : same->cost + next.cost;
+      same->cost = sum_of(same->cost, next.cost);
     }
   }
   together.decisions.resize(decisions);
@@ -148,11 +163,12 @@ errc core::plan(view<charge> charges, Verb verb, base::Time now, embed::Charges&
 
 namespace {
 
-// The decision of the charge that stands for `one`.
-decision decision_of(const embed::Charges& together, size_t index, bool allowed) {
+// The decision of the charge that stands for one of `cost`.
+decision decision_of(const embed::Charges& together, size_t index, bool allowed, int64_t cost) {
   const request::Charge& its = together.charges[index];
   Shown shown(its.verb);
   shown.add(std::span(together.decisions).subspan(its.decision_first, its.limits.size()));
+  if (its.verb == Verb::charge) shown.charged(its, cost);
   return shown.of(allowed);
 }
 
@@ -179,11 +195,15 @@ decision core::settle_all(view<charge> charges, Verb verb, time_point now, decis
     while (together.charges[at].key != charges[i].key ||
            together.charges[at].space != charges[i].by->terms_->now.space)
       ++at;
-    each[i] = decision_of(together, at, all.allowed);
+    each[i] = decision_of(together, at, all.allowed, charges[i].cost);
   }
   Shown shown(verb);
   shown.add(together.decisions);
-  return shown.of(all.allowed);
+  decision told = shown.of(all.allowed);
+  if (verb == Verb::charge)
+    for (const request::Charge& its : together.charges)
+      told.charged = sum_of(told.charged, embed::charged_of(its, its.cost));
+  return told;
 }
 
 void core::take_many(view<charge> charges, decision* each, time_point now) noexcept {
@@ -390,6 +410,8 @@ std::string problem_of(const limit_spec& one) {
   if (!internal_of(one.algorithm)) return "unknown algorithm";
   if (one.quota < 1 || one.quota > quota_max)
     return "quota must be 1 to " + std::to_string(quota_max);
+  if (one.overdraft < 0 || one.overdraft > quota_max)
+    return "overdraft must be 0 to " + std::to_string(quota_max);
   if (!one.calendar.empty()) {
     if (one.window.count() != 0) return "a window of the calendar has no length; leave it 0";
     if (one.algorithm != algorithm::aligned_window && one.algorithm != algorithm::token_bucket)
@@ -496,6 +518,9 @@ result<handle> core::limits(std::string_view name, view<limit_spec> all) {
   its.limits_id = held.id();
   its.space_held = std::move(space);
   its.limits_held = std::move(held);
+  limit::Overdrafts overdrafts;
+  for (size_t i = 0; i < all.size(); ++i) overdrafts.add((*limits)[i], all[i].overdraft);
+  if (overdrafts.has_any()) its.overdrafts = std::make_shared<const limit::Overdrafts>(overdrafts);
   return made;
 }
 
@@ -507,6 +532,7 @@ void core::put_in_force(const policy::Rule* rule, terms& its) {
   its.now.limits = spaces_->limits(rule->limits_id);
   its.now.limits_id = rule->limits_id;
   its.now.rule = rule;
+  its.now.overdrafts = rule->overdrafts;
   its.now.space_held = rule->space_held;
   its.now.limits_held = rule->limits_held;
 }
@@ -572,6 +598,10 @@ result<void> core::set_override(const override_spec& one, time_point now) {
     return error{errc::invalid_argument, "the time is out of range"};
   auto limits = limits_of(one.limits);
   if (!limits) return limits.why();
+  for (size_t i = 0; i < one.limits.size(); ++i)
+    if (one.limits[i].overdraft != quota_max)
+      return error{errc::invalid_argument,
+                   where(i) + "the overdraft is the rule's, which its overrides keep; leave it"};
   request::LimitsRef held = hold_limits(*limits);
   if (!held) return error{errc::too_many_limits, too_many_limits};
   std::vector<std::string> values;
@@ -701,6 +731,7 @@ decision core::decide(view<entry> descriptor, int64_t cost, request::Verb verb, 
     if (group.error != request::Error::none) return failed(embed::error_of(group.error));
     allowed = group.allowed;
     shown.add(plan.decisions(step));
+    if (verb == Verb::charge) shown.charged(plan.charge(step), cost);
   }
   return shown.of(allowed);
 }

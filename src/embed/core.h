@@ -48,7 +48,8 @@ class terms {
     const request::Space* space = nullptr;  // null: the rule is gone
     std::span<const limit::Limit> limits{};
     uint32_t limits_id = 0;
-    const policy::Rule* rule = nullptr;  // null: of limits in code
+    const policy::Rule* rule = nullptr;                     // null: of limits in code
+    std::shared_ptr<const limit::Overdrafts> overdrafts{};  // null: no limit has one
     request::SpaceRef space_held{};
     request::LimitsRef limits_held{};
   };

@@ -4,6 +4,7 @@
 
 #include <sluice/limiter.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -56,6 +57,11 @@ inline errc error_of(request::Error error) {
   }
 }
 
+// What a charge of `cost` came to, which may share its counter with others. 0: it has none.
+inline int64_t charged_of(const request::Charge& its, int64_t cost) {
+  return limit::is_counted(its.limits) ? std::max<int64_t>(0, cost - its.dropped) : 0;
+}
+
 // Of several decisions the tightest is shown (request/charge.h).
 class Shown {
  public:
@@ -68,12 +74,20 @@ class Shown {
         tightest_ = &one;
     }
   }
+  // Of a charge: what all its counters took of the cost.
+  void charged(const request::Charge& its, int64_t cost) {
+    if (!limit::is_counted(its.limits)) return;
+    const int64_t units = charged_of(its, cost);
+    units_ = is_counted_ ? std::min(units_, units) : units;
+    is_counted_ = true;
+  }
   decision of(bool allowed) const {
     decision d;
     d.allowed = allowed || charges_;
     if (tightest_ == nullptr) return d;
     d.matched = true;
     d.over = charges_ && over_;
+    d.charged = units_;
     d.limit = tightest_->limit;
     d.remaining = tightest_->remaining;
     d.retry_after = duration(allowed && !charges_ ? 0 : tightest_->retry_after.us);
@@ -83,7 +97,8 @@ class Shown {
 
  private:
   const bool charges_;
-  bool over_ = false;
+  bool over_ = false, is_counted_ = false;
+  int64_t units_ = 0;
   const limit::Decision* tightest_ = nullptr;
 };
 

@@ -3,6 +3,7 @@
 #include <sluice/limiter.h>
 #include <sluice/sluice.h>
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -150,6 +151,102 @@ TEST(LimiterCharge, ALimitThatCountsChargesWhatItRefuses) {
   EXPECT_EQ(limiter.peek(by, "e", start).remaining, -2);
   EXPECT_FALSE(limiter.wait(by, "f", 11, start, {}, start).now.allowed);
   EXPECT_EQ(limiter.peek(by, "f", start).remaining, 10);
+}
+
+TEST(LimiterCharge, OwesNoMoreThanTheOverdraft) {
+  for (const algorithm how :
+       {algorithm::token_bucket, algorithm::fixed_window, algorithm::aligned_window,
+        algorithm::sliding_window, algorithm::sliding_log, algorithm::fixed_bucket}) {
+    limiter limiter = made();
+    limit_spec limit{10, how == algorithm::fixed_bucket ? duration(0) : duration(1h), how};
+    limit.overdraft = 5;
+    const handle by = *limiter.limits("tokens", {limit});
+    const decision past = limiter.charge(by, "acme", 40, start);
+    EXPECT_EQ(past.charged, 15) << static_cast<int>(how);
+    EXPECT_EQ(past.remaining, -5) << static_cast<int>(how);
+    EXPECT_EQ(limiter.charge(by, "acme", 3, start).charged, 0);
+    // The same limits with another overdraft: the same counter, which keeps its debt.
+    limit.overdraft = 0;
+    const handle drains = *limiter.limits("tokens", {limit});
+    EXPECT_EQ(limiter.charge(drains, "acme", 3, start).remaining, -5);
+    EXPECT_EQ(limiter.put(drains, "acme", 8, start).remaining, 3);
+    EXPECT_EQ(limiter.charge(drains, "acme", 7, start).charged, 3);
+    EXPECT_EQ(limiter.charge_all({{&by, "acme", 1}, {&drains, "acme", 1}}, start).error,
+              errc::conflicting_limits);
+    limit.overdraft = -1;
+    EXPECT_EQ(limiter.limits("tokens", {limit}).why().code, errc::invalid_argument);
+  }
+}
+
+TEST(LimiterCharge, TellsWhatWasCountedOfEachCharge) {
+  limiter limiter = made(
+      "rules:\n"
+      "- { name: tokens, match: { tenant: '*' }, actor: tenant, limits: [\n"
+      "    { quota: 10, window: 1m, algorithm: fixed_window, overdraft: 2 },\n"
+      "    { quota: 100, window: 1h, algorithm: fixed_window }] }\n"
+      "- { name: free, match: { free: '*' }, unlimited: true }\n");
+  EXPECT_EQ(limiter.charge({{"tenant", "a"}}, 7, start).charged, 7);
+  EXPECT_EQ(limiter.charge({{"tenant", "a"}}, 7, start).charged, 5);
+  EXPECT_EQ(limiter.charge({{"free", "a"}}, 7, start).charged, 0);
+  EXPECT_EQ(limiter.take({{"tenant", "b"}}, 7, start).charged, 0);
+  const handle by = *limiter.find("tokens");
+  decision each[2];
+  const decision all = limiter.charge_all({{&by, "c", 20}, {&by, "d", 4}}, start, each);
+  EXPECT_EQ(each[0].charged, 12);
+  EXPECT_EQ(each[1].charged, 4);
+  EXPECT_EQ(all.charged, 16);
+  // An override keeps the overdraft of the rule, and cannot have one.
+  limit_spec more{20, 1min, algorithm::fixed_window};
+  ASSERT_TRUE(limiter.set_override({"tokens", {"e"}, {more}}, start));
+  EXPECT_EQ(limiter.charge(by, "e", 50, start).charged, 22);
+  more.overdraft = 1;
+  EXPECT_EQ(limiter.set_override({"tokens", {"e"}, {more}}, start).why().code,
+            errc::invalid_argument);
+  // A reload changes it, and the debt stays.
+  ASSERT_TRUE(
+      limiter.reload_text("rules:\n"
+                          "- { name: tokens, match: { tenant: '*' }, actor: tenant, limits: [\n"
+                          "    { quota: 10, window: 1m, algorithm: fixed_window, overdraft: 3 },\n"
+                          "    { quota: 100, window: 1h, algorithm: fixed_window }] }\n",
+                          start));
+  EXPECT_EQ(limiter.charge(by, "c", 20, start).charged, 1);
+  EXPECT_EQ(limiter.peek(by, "c", start).remaining, -3);
+}
+
+TEST(LimiterCharge, TellsInCWhatWasCounted) {
+  sluice_limiter* const in_c = sluice_create(nullptr, nullptr);
+  const sluice_limit limit{10, 60'000'000, 0, SLUICE_FIXED_WINDOW, 0};
+  const int64_t overdraft = 5, wrong = -1;
+  sluice_error error;
+  EXPECT_EQ(sluice_limits_with_overdraft(in_c, "tokens", &limit, &wrong, 1, &error), nullptr);
+  EXPECT_EQ(error.code, SLUICE_INVALID_ARGUMENT);
+  EXPECT_EQ(sluice_limits_with_overdraft(in_c, "tokens", &limit, nullptr, 1, &error), nullptr);
+  EXPECT_EQ(error.code, SLUICE_INVALID_ARGUMENT);
+  sluice_handle* const by =
+      sluice_limits_with_overdraft(in_c, "tokens", &limit, &overdraft, 1, nullptr);
+  const std::array<sluice_charge, 2> charges{{{by, "k", 1, 40}, {by, "l", 1, 3}}};
+  std::array<int64_t, 2> charged{-1, -1};
+  std::array<sluice_decision, 2> each{};
+  sluice_decision d{};
+  EXPECT_EQ(sluice_charge_all_counted(in_c, charges.data(), 2, 0, charged.data(), each.data(), &d),
+            SLUICE_OK);
+  EXPECT_EQ(charged, (std::array<int64_t, 2>{15, 3}));
+  EXPECT_EQ(each[0].remaining, -5);
+  EXPECT_EQ(each[1].remaining, 7);
+  EXPECT_EQ(sluice_charge_all_counted(in_c, charges.data(), 2, 0, charged.data(), nullptr, &d),
+            SLUICE_OK);
+  EXPECT_EQ(charged, (std::array<int64_t, 2>{0, 3}));
+  EXPECT_EQ(sluice_charge_all_counted(in_c, charges.data(), 2, 0, nullptr, nullptr, &d),
+            SLUICE_INVALID_ARGUMENT);
+  EXPECT_EQ(sluice_charge_all_counted(nullptr, charges.data(), 2, 0, charged.data(), nullptr, &d),
+            SLUICE_INVALID_ARGUMENT);
+  EXPECT_EQ(charged, (std::array<int64_t, 2>{0, 0}));
+  EXPECT_EQ(sluice_charge_matching_counted(in_c, nullptr, 0, 1, 0, charged.data(), &d), SLUICE_OK);
+  EXPECT_EQ(charged[0], 0);
+  EXPECT_EQ(sluice_charge_matching_counted(in_c, nullptr, 0, 1, 0, nullptr, &d),
+            SLUICE_INVALID_ARGUMENT);
+  sluice_handle_destroy(by);
+  sluice_destroy(in_c);
 }
 
 TEST(LimiterCharge, IsTheSameInC) {

@@ -25,6 +25,7 @@ __all__ = ["Decision", "Error", "Handle", "LATEST_TIME", "Limit", "Limiter", "NE
 
 NEVER = 2**63 - 1
 LATEST_TIME = 2**61
+_NO_OVERDRAFT = 2**53 - 1
 ALGORITHMS = ("token_bucket", "fixed_window", "aligned_window", "sliding_window", "sliding_log", "fixed_bucket")
 
 
@@ -95,7 +96,7 @@ def _load() -> ctypes.CDLL:
         "sluice_reload_file": (c_int32, [c_void_p, c_char_p, c_int64, error]),
         "sluice_find": (c_void_p, [c_void_p, c_char_p, error]),
         "sluice_calendar": (c_int32, [c_char_p, error]),
-        "sluice_limits": (c_void_p, [c_void_p, c_char_p, POINTER(_Limit), c_size_t, error]),
+        "sluice_limits_with_overdraft": (c_void_p, [c_void_p, c_char_p, POINTER(_Limit), POINTER(c_int64), c_size_t, error]),
         "sluice_handle_destroy": (None, [c_void_p]),
         "sluice_take": (c_int32, [*key, c_int64, c_int64, decision]),
         "sluice_would_take": (c_int32, [*key, c_int64, c_int64, decision]),
@@ -106,9 +107,8 @@ def _load() -> ctypes.CDLL:
         "sluice_put_matching": (c_int32, [*entries, c_int64, c_int64, decision]),
         "sluice_peek_matching": (c_int32, [*entries, c_int64, decision]),
         "sluice_reload_text": (c_int32, [c_void_p, c_char_p, c_size_t, c_char_p, c_int64, error]),
-        "sluice_charge_key": (c_int32, [*key, c_int64, c_int64, decision]),
-        "sluice_charge_matching": (c_int32, [*entries, c_int64, c_int64, decision]),
-        "sluice_charge_all": (c_int32, [c_void_p, POINTER(_Charge), c_size_t, c_int64, c_void_p, decision]),
+        "sluice_charge_matching_counted": (c_int32, [*entries, c_int64, c_int64, POINTER(c_int64), decision]),
+        "sluice_charge_all_counted": (c_int32, [c_void_p, POINTER(_Charge), c_size_t, c_int64, POINTER(c_int64), c_void_p, decision]),
         "sluice_take_all": (c_int32, [c_void_p, POINTER(_Charge), c_size_t, c_int64, c_void_p, decision]),
         "sluice_wait": (c_int32, [c_void_p, POINTER(_Charge), c_size_t, c_int64, _WaitCallback, c_void_p, c_int64, decision,
                                   POINTER(c_uint64)]),
@@ -147,13 +147,15 @@ class Error(Exception):
 
 class Limit(NamedTuple):
     """A limit in code: units in each window of so many microseconds; or, with a `window_us` of 0, in each window of the calendar,
-    as "month@Europe/Berlin" or "month@Asia/Tokyo,month_day=15,starts_at=06:00" (the keys of policies)."""
+    as "month@Europe/Berlin" or "month@Asia/Tokyo,month_day=15,starts_at=06:00" (the keys of policies). `overdraft`: the most units that
+    charge() leaves owed, if there is such a bound; not of an override, which keeps that of the rule."""
 
     quota: int
     window_us: int = 0
     algorithm: str = "token_bucket"
     burst: int = 0
     calendar: str = ""
+    overdraft: int | None = None
 
 
 class Decision(NamedTuple):
@@ -166,21 +168,22 @@ class Decision(NamedTuple):
     retry_after_us: int
     reset_after_us: int
     over: bool = False  # of a charge: a limit is in debt
+    charged: int = 0  # of a charge: the units that all limits counted; of several charges the sum
 
 
 def _raise(error: _Error) -> None:
     raise Error(error.code, error.message.decode(errors="replace"))
 
 
-def _told(code: int, its: _Decision) -> Decision:
+def _told(code: int, its: _Decision, charged: int = 0) -> Decision:
     if code != 0:
         raise Error(code)
-    return _outcome(its)
+    return _outcome(its, charged)
 
 
-def _outcome(its: _Decision) -> Decision:
+def _outcome(its: _Decision, charged: int = 0) -> Decision:
     return Decision(bool(its.allowed), bool(its.matched), its.limit, its.remaining, its.retry_after_us,
-                    its.reset_after_us, bool(its.over))
+                    its.reset_after_us, bool(its.over), charged)
 
 
 def _int(what: str, value: int, least: int = -2**63, most: int = 2**63 - 1) -> int:
@@ -254,7 +257,7 @@ class Handle:
 
     def charge(self, key: str | bytes, cost: int = 1, now: int | None = None) -> Decision:
         """Counts units that were used already, whatever is left; never refused. `over`: a limit is in debt."""
-        return self._ask("sluice_charge_key", key, _int("cost", cost), now=now)
+        return self._limiter.charge_all([(self, key, cost)], now)
 
     def would_take(self, key: str | bytes, cost: int = 1, now: int | None = None) -> Decision:
         return self._ask("sluice_would_take", key, _int("cost", cost), now=now)
@@ -368,21 +371,30 @@ class Limiter:
 
     def limits(self, name: str, *limits: Limit) -> Handle:
         error = _Error()
-        pointer = _library.sluice_limits(self._pointer, _c_text("name", name), _limits(limits), len(limits), ctypes.byref(error))
+        overdrafts = (c_int64 * len(limits))(*(_NO_OVERDRAFT if one.overdraft is None else _int("overdraft", one.overdraft, 0, _NO_OVERDRAFT)
+                                               for one in limits))
+        pointer = _library.sluice_limits_with_overdraft(self._pointer, _c_text("name", name), _limits(limits), overdrafts, len(limits),
+                                                        ctypes.byref(error))
         return self._handle(pointer, error)
 
-    def _ask(self, name: str, descriptor: dict[str, str], *numbers: int, now: int | None) -> Decision:
-        its = _Decision()
+    @staticmethod
+    def _entries(descriptor: dict[str, str]) -> ctypes.Array[_Entry]:
         pairs = [(_bytes(key), _bytes(value)) for key, value in descriptor.items()]
-        entries = (_Entry * len(pairs))(*(_Entry(key, len(key), value, len(value)) for key, value in pairs))
-        return _told(getattr(_library, name)(self._pointer, entries, len(pairs), *numbers, self._at(now), ctypes.byref(its)), its)
+        return (_Entry * len(pairs))(*(_Entry(key, len(key), value, len(value)) for key, value in pairs))
+
+    def _ask(self, name: str, descriptor: dict[str, str], *numbers: int, now: int | None) -> Decision:
+        its, entries = _Decision(), self._entries(descriptor)
+        return _told(getattr(_library, name)(self._pointer, entries, len(entries), *numbers, self._at(now), ctypes.byref(its)), its)
 
     def take(self, descriptor: dict[str, str], cost: int = 1, now: int | None = None) -> Decision:
         return self._ask("sluice_take_matching", descriptor, _int("cost", cost), now=now)
 
     def charge(self, descriptor: dict[str, str], cost: int = 1, now: int | None = None) -> Decision:
         """Counts units that were used already, by every rule by which a take is charged; never refused."""
-        return self._ask("sluice_charge_matching", descriptor, _int("cost", cost), now=now)
+        its, entries, charged = _Decision(), self._entries(descriptor), c_int64()
+        code = _library.sluice_charge_matching_counted(self._pointer, entries, len(entries), _int("cost", cost), self._at(now),
+                                                       ctypes.byref(charged), ctypes.byref(its))
+        return _told(code, its, charged.value)
 
     def put(self, descriptor: dict[str, str], units: int = 1, now: int | None = None) -> Decision:
         return self._ask("sluice_put_matching", descriptor, _int("units", units), now=now)
@@ -403,7 +415,9 @@ class Limiter:
     def charge_all(self, charges: Iterable[tuple[Handle, str | bytes, int]], now: int | None = None) -> Decision:
         """Counts units that were used already: every charge, a handle with a key and a cost."""
         its, (all_of_them, kept) = _Decision(), self._charges(charges)
-        return _told(_library.sluice_charge_all(self._pointer, all_of_them, len(kept), self._at(now), None, ctypes.byref(its)), its)
+        charged = (c_int64 * len(kept))()
+        code = _library.sluice_charge_all_counted(self._pointer, all_of_them, len(kept), self._at(now), charged, None, ctypes.byref(its))
+        return _told(code, its, sum(charged))
 
     def wait(self, charges: Iterable[tuple[Handle, str | bytes, int]], deadline: int,
              callback: Callable[[Decision | Error], object], now: int | None = None) -> Decision | int:
@@ -466,6 +480,8 @@ class Limiter:
                      now: int | None = None) -> None:
         """Puts limits in place of the rule's for an actor, with a value for each of its entries: a text, in which `*` is any text, a
         network as `cidr(10.0.0.0/8)`, a list as `[alice, bob]`, or `exact(TEXT)`."""
+        if any(one.overdraft is not None for one in limits):
+            raise ValueError("an override keeps the overdraft of its rule: leave it out")
         error, values = _Error(), _actor(actor)
         if _library.sluice_set_override(self._pointer, _c_text("rule", rule), values, len(values), _limits(limits), len(limits),
                                         _int("until", until), self._at(now), ctypes.byref(error)) != 0:

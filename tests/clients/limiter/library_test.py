@@ -128,6 +128,19 @@ assert x.peek("k").remaining == 2 and limiter.take({"ip": "1"}, 2**63 - 1).allow
 try: limiter.limits("y", Limit(1, 1, "token"))
 except ValueError as error: print(error)
 """
+OVERDRAFT = """
+from sluice_limiter import Limit, Limiter
+now = 1_800_000_000_000_000
+limiter = Limiter("rules: [{ name: r, match: { ip: '*' }, actor: ip, limit: { quota: 2, window: 1m, overdraft: 1 } }]")
+x = limiter.limits("x", Limit(10, 60_000_000, "fixed_window", overdraft=5))
+told = [x.charge("k", 40, now=now), x.charge("k", 1, now=now), limiter.charge({"ip": "1"}, 9, now=now),
+        limiter.charge_all([(x, "l", 40), (limiter.limits("y", Limit(3, 60_000_000)), "l", 4)], now=now), x.take("m", now=now)]
+print([(one.charged, one.over) for one in told])
+for wrong in (lambda: limiter.limits("z", Limit(1, 1, overdraft=-1)), lambda: limiter.set_override("r", ["1"], Limit(1, 1, overdraft=1))):
+    try: wrong()
+    except ValueError as error: print(error)
+    except OverflowError as error: print(error)
+"""
 ZERO_BYTES = """
 from sluice_limiter import Error, Limit, Limiter
 limiter = Limiter("rules: [{ name: r, match: { ip: '*' }, actor: ip, limit: { quota: 2, window: 1m } }]")
@@ -311,6 +324,12 @@ class Library(unittest.TestCase):
         self.assertEqual(lines[0], f"cost must be {-2**63} to {2**63 - 1}, not {2**64 + 1}")
         self.assertEqual(lines[16], f"number must be 0 to {2**64 - 1}, not -1")
         self.assertTrue(last.startswith("algorithm must be one of token_bucket, ") and last.endswith(", not 'token'"), last)
+
+    def test_python_owes_no_more_than_the_overdraft(self) -> None:
+        self.assertEqual(self.python(OVERDRAFT).splitlines(), [
+            "[(15, True), (0, True), (3, True), (19, True), (0, False)]",
+            "overdraft must be 0 to 9007199254740991, not -1",
+            "an override keeps the overdraft of its rule: leave it out"])
 
     def test_python_cuts_no_text_at_a_zero_byte(self) -> None:
         lines = self.python(ZERO_BYTES).splitlines()
