@@ -223,6 +223,8 @@ TEST(TakeBodyHold, ABodyThatIsNoneSaysWhatOneLooksLike) {
             "the body must be an object such as {\"id\": \"0c7a2f8e-5d1b-4b1e\"}");
   EXPECT_EQ(told("", HoldAsk::reserve),
             "the body is empty: send an object such as {\"entries\": {\"ip\": \"10.0.0.1\"}}");
+}
+
 TEST(TakeBodyLimit, SaysWhatItMayOwe) {
   TakeBodyReader reader;
   TakeBody body;
