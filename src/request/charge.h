@@ -166,7 +166,7 @@ struct Charge {
   // charge, count: the most debt of `limits`, or of those in whose place these stand. Null: none
   // has an overdraft. Lives as long as the rule set or, with limits that came along, for the batch.
   const limit::Overdrafts* overdrafts = nullptr;
-  std::array<uint64_t, 2> unused{};  // see below
+  uint64_t unused = 0;  // see below
 
   int64_t cost_of(size_t i) const { return costs == nullptr ? cost : costs[i]; }
   int64_t overdraft_of(size_t i) const {

@@ -379,14 +379,14 @@ State* find_kind(limit::Opened& counter, std::span<const Limit> limits, const Li
     // Each part sees what the parts before it gave back.
     held.given.units += static_cast<uint64_t>(returned);
   }
+  Taken taken = costs();
   for (size_t i = 0; i < limits.size(); ++i) {
-    int64_t charged = 0;
     decisions[i] = limit::debt::charge(counter.whole(i), limits[i], charge->cost, now,
-                                       charge->overdraft_of(i), charged);
+                                       charge->overdraft_of(i), taken[i]);
     if (limit::has_counter(limits[i].algorithm))
-      charge->dropped = std::max(charge->dropped, charge->cost - charged);
+      charge->dropped = std::max(charge->dropped, charge->cost - taken[i]);
   }
-  if (charge->cost > 0) take_left_out(counter, limit::all_of(limits), now);
+  if (charge->cost > 0) counter.take_left_out(limit::all_of(limits), now, taken);
   const limit::CellCount count = counter.close(next.data());
   cells = count.all;
   left_out = count.left_out;
