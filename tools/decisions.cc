@@ -80,7 +80,7 @@ int main(int argc, char** argv) {
       limits.push_back({.algorithm = Algorithm::aligned_window,
                         .quota = tools::quota,
                         .window = limit::Calendar::nominal(terms.unit),
-                        .calendar = limit::Calendar::intern(terms).calendar});
+                        .calendar = limit::Calendar::of(terms).calendar});
       continue;
     }
     const auto found =

@@ -155,11 +155,12 @@ inline constexpr size_t inline_limits_max = 500'000;
 inline constexpr size_t inline_limits_reserve = inline_limits_max / 8;
 inline constexpr size_t inline_limits_few = 1'000;
 inline constexpr size_t inline_limits_of_client_max = 30'000;
-// Calendars (limit/calendar.h) that a process knows, some 200 bytes each; none is forgotten. Past
-// it: a policy or a request with another one is refused until the process ends. Requests bring half
-// of them at most, so that they leave room for policies.
-inline constexpr size_t calendars_max = 8'192;
-inline constexpr size_t calendars_brought_max = calendars_max / 2;
+// Time zones that a process knows (limit/calendar.h); data have some 600. Past it: a policy with
+// another one is refused until the process ends.
+inline constexpr size_t zones_max = 4'096;
+// Windows of the calendar that a program has numbers of from the C interface. Past it: it gets no
+// more.
+inline constexpr size_t numbered_calendars_max = 8'192;
 // Lists that came with requests which a worker keeps at hand. Past it: it begins again.
 inline constexpr size_t inline_limits_kept_max = 4'096;
 // Overrides for patterns of one rule that begin with the same characters (up to 64 of them), and so

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <span>
+#include <system_error>
 #include <utility>
 
+#include "base/bounds.h"
 #include "base/diagnostic.h"
 
 namespace sluice::base {
@@ -14,7 +16,8 @@ namespace sluice::base {
 namespace {
 
 constexpr std::string_view system_folder = "/usr/share/zoneinfo";
-constexpr std::string_view list_file = "tzdata.zi";  // the source, in which all names are
+constexpr std::string_view list_file = "tzdata.zi";  // the source, which begins with the version
+constexpr std::string_view zone_head = "TZif";
 constexpr size_t zone_bytes_max = 1 << 20;
 constexpr size_t list_bytes_max = 4 << 20;
 
@@ -33,33 +36,18 @@ std::string contents(const std::string& path, size_t most) {
   return text;
 }
 
+// Other files lie beside those of zones, as `leapseconds` does.
+bool begins_as_zone(const std::filesystem::path& path) {
+  char head[zone_head.size()] = {};
+  std::ifstream(path, std::ios::binary).read(head, sizeof head);
+  return std::string_view(head, sizeof head) == zone_head;
+}
+
 std::string_view next_line(std::string_view& text) {
   const size_t end = std::min(text.find('\n'), text.size());
   const std::string_view line = text.substr(0, end);
   text.remove_prefix(std::min(end + 1, text.size()));
   return line;
-}
-
-std::string_view word(std::string_view& line) {
-  const size_t begin = std::min(line.find_first_not_of(' '), line.size());
-  line.remove_prefix(begin);
-  const size_t end = std::min(line.find(' '), line.size());
-  const std::string_view found = line.substr(0, end);
-  line.remove_prefix(end);
-  return found;
-}
-
-// The names of tzdata.zi: "Z NAME ..." and "L TARGET NAME".
-std::vector<std::string> names_of(std::string_view list) {
-  std::vector<std::string> names;
-  while (!list.empty()) {
-    std::string_view line = next_line(list);
-    const std::string_view kind = word(line);
-    if (kind == "L") word(line);
-    if (kind == "L" || kind == "Z") names.emplace_back(word(line));
-  }
-  std::sort(names.begin(), names.end());
-  return names;
 }
 
 std::string version_of(std::string_view list) {
@@ -100,8 +88,7 @@ void ZoneData::set_built_in(const BuiltInZones& zones) {
 bool ZoneData::use_folder(const std::string& folder) {
   folder_ = folder;
   kind_ = Kind::folder;
-  const std::string list = contents(folder + "/" + std::string(list_file), list_bytes_max);
-  version_ = version_of(list);
+  version_ = version_of(contents(folder + "/" + std::string(list_file), list_bytes_max));
   return !read("UTC").empty() || !read("Etc/UTC").empty();
 }
 
@@ -125,7 +112,7 @@ std::string ZoneData::read(std::string_view name) const {
   if (!sound_zone_name(name) || kind_ == Kind::none) return {};
   if (kind_ == Kind::folder) {
     std::string bytes = contents(folder_ + "/" + std::string(name), zone_bytes_max);
-    if (!bytes.starts_with("TZif")) bytes.clear();
+    if (!bytes.starts_with(zone_head)) bytes.clear();
     return bytes;
   }
   const std::span zones(built_in.zones, built_in.count);
@@ -137,15 +124,24 @@ std::string ZoneData::read(std::string_view name) const {
 }
 
 std::vector<std::string> ZoneData::names() const {
-  if (kind_ == Kind::folder) {
-    std::vector<std::string> names =
-        names_of(contents(folder_ + "/" + std::string(list_file), list_bytes_max));
-    if (!names.empty()) return names;
-  }
-  if (kind_ == Kind::none) return {};
   std::vector<std::string> names;
-  for (const BuiltInZones::Zone& zone : std::span(built_in.zones, built_in.count))
-    names.emplace_back(zone.name);
+  if (kind_ == Kind::built_in)
+    for (const BuiltInZones::Zone& zone : std::span(built_in.zones, built_in.count))
+      names.emplace_back(zone.name);
+  if (kind_ != Kind::folder) return names;
+  namespace fs = std::filesystem;
+  const fs::path root = fs::path(folder_) / "";
+  std::error_code failed;
+  for (fs::recursive_directory_iterator at(root, failed), end;
+       at != end && names.size() < bounds::zones_max; at.increment(failed)) {
+    const std::string name = at->path().native().substr(root.native().size());
+    if (at->is_directory(failed)) {
+      if (!sound_zone_name(name + "/x")) at.disable_recursion_pending();
+    } else if (sound_zone_name(name) && begins_as_zone(at->path())) {
+      names.push_back(name);
+    }
+  }
+  std::sort(names.begin(), names.end());
   return names;
 }
 

@@ -32,11 +32,13 @@ class ZoneData {
   // are.
   static void set_built_in(const BuiltInZones& zones);
 
-  // The TZif bytes of a zone, read now. Empty: the data lack the zone.
+  // The TZif bytes of a zone, read now, which may not be valid. Empty: the data lack the zone, or
+  // its file is of another format or too large.
   std::string read(std::string_view name) const;
-  // Names like it, nearest first, at most three. Of a folder they are those of its tzdata.zi.
+  // Names like it, nearest first, at most three.
   std::vector<std::string> names_near(std::string_view name) const;
-  // All its names; of a folder those that its tzdata.zi lists, if it has one. Sorted.
+  // The names of all its zones, zones_max at most, sorted; of a folder those of its TZif files,
+  // without links to folders. Blocks.
   std::vector<std::string> names() const;
 
   // "2025b, system", "2025b, built in", "2025b, /srv/zones"; "none".

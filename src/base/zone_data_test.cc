@@ -17,11 +17,12 @@ using Names = std::vector<std::string>;
 class Folder : public tests::ZoneFolder {
  public:
   Folder() {
-    put("tzdata.zi",
-        "# version 1999x\nR C 1 2\nZ Europe/Berlin 1 - CET\nZ America/Berlin 1 - X\n"
-        "L Europe/Berlin Atlantic/Jan_Mayen\nZ UTC 0 - UTC\n");
+    put("tzdata.zi", "# version 1999x\nR C 1 2\nZ Europe/Berlin 1 - CET\n");
     put("UTC", "TZif of utc");
-    put("Europe/Berlin", "TZif of berlin");
+    for (const char* name : {"Europe/Berlin", "America/Berlin", "Atlantic/Jan_Mayen"})
+      put(name, "TZif of berlin");
+    for (const char* none : {"posix/UTC", "right/Europe/Berlin", "zone.tab", "a.b/UTC"})
+      put(none, "TZif of berlin");
     put("Europe/Text", "no zone");
   }
 };
@@ -37,6 +38,7 @@ TEST(ZoneData, AFolderThatIsNamed) {
                            "Europe//Berlin", "posix/UTC", "tzdata.zi"})
     EXPECT_EQ(data.read(none), "") << none;
   EXPECT_EQ(data.names(), (Names{"America/Berlin", "Atlantic/Jan_Mayen", "Europe/Berlin", "UTC"}));
+  EXPECT_EQ(ZoneData::find(folder.path() + "/").names(), data.names());
 }
 
 TEST(ZoneData, AFolderWithoutDataIsNotReplaced) {
@@ -62,8 +64,15 @@ TEST(ZoneData, TheEnvironmentNamesAFolder) {
   const tests::ZoneFolder empty;
   ASSERT_EQ(::setenv("TZDIR", folder.path().c_str(), 1), 0);
   EXPECT_EQ(ZoneData::find({}).version(), "1999x");
-  ASSERT_EQ(::setenv("TZDIR", empty.path().c_str(), 1), 0);
-  EXPECT_NE(ZoneData::find({}).version(), "1999x");
+  // Empty, nowhere, a file, a folder without data, one whose UTC is no zone: the system's.
+  const tests::ZoneFolder broken;
+  broken.put("UTC", "no zone");
+  broken.put("Europe/Berlin", "TZif of berlin");
+  for (const std::string& none : {std::string(), std::string("/nowhere"), folder.path() + "/UTC",
+                                  empty.path(), broken.path()}) {
+    ASSERT_EQ(::setenv("TZDIR", none.c_str(), 1), 0);
+    EXPECT_TRUE(ZoneData::find({}).text().ends_with(", system")) << none;
+  }
   ASSERT_EQ(::unsetenv("TZDIR"), 0);
 }
 

@@ -136,7 +136,10 @@ TEST_F(Calendar, AFolderOfZoneDataIsASetting) {
   const std::string rules =
       "rules:\n  - name: r\n    match: { ip: \"*\" }\n    actor: ip\n"
       "    limit: { quota: 5, window: day, time_zone: Test/Here }\n";
-  const std::string with = file("sluice.yaml", "time_zone_data: " + zones.path() + "\n" + rules);
+  const auto with_zones = [this](const std::string& place, const std::string& its_rules) {
+    return file("sluice.yaml", "time_zone_data: " + place + "\n" + its_rules);
+  };
+  const std::string with = with_zones(zones.path(), rules);
   EXPECT_EQ(command({"check", with}), 0) << err;
   EXPECT_EQ(command({"explain", "--policy", with, "--at", "2026-03-15", "--json", "ip=a"}), 0);
   EXPECT_EQ(Json::parse(out).at("rules").at(0).at("limits").at(0).at("starts"),
@@ -144,9 +147,23 @@ TEST_F(Calendar, AFolderOfZoneDataIsASetting) {
   const std::string without = file("sluice.yaml", rules);
   EXPECT_EQ(command({"check", without}), 1);
   EXPECT_TRUE(said(err, "`Test/Here` is not a time zone of the data in use")) << err;
-  const std::string none = file("sluice.yaml", "time_zone_data: " + folder_ + "\n" + rules);
-  EXPECT_EQ(command({"check", none}), 1);
-  EXPECT_TRUE(said(err, "time_zone_data: there are no data of time zones in " + folder_)) << err;
+  // An empty folder, nowhere, a file, and a folder whose UTC is no zone.
+  const tests::ZoneFolder broken;
+  broken.put("UTC", "no zone");
+  for (const std::string& place :
+       {folder_, std::string("/nowhere"), zones.path() + "/UTC", broken.path()}) {
+    EXPECT_EQ(command({"check", with_zones(place, rules)}), 1);
+    EXPECT_TRUE(said(err, "time_zone_data: there are no data of time zones in " + place +
+                              "; name a folder like /usr/share/zoneinfo, or take it out"))
+        << err;
+  }
+  // A zone whose file is cut off.
+  zones.put("Test/Here",
+            tests::WrittenZone{.offsets = {3600}, .footer = "AAA-1"}.text().substr(0, 50));
+  EXPECT_EQ(command({"check", with_zones(zones.path(), rules)}), 1);
+  EXPECT_TRUE(said(err, "the data of `Test/Here` in use (1999x, " + zones.path() +
+                            ") are not valid; install them again"))
+      << err;
   ASSERT_TRUE(limit::Calendar::use_zone_data({}));
 }
 

@@ -95,8 +95,7 @@ void append_applied(std::string& out, const RuleExplanation& e, Moment at, bool 
     if (limit::has(e.rule->counts, i)) out += ", counts what it refuses";
     if (const auto n = e.rule->overdraft_of(i)) out += ", owes at most " + std::to_string(*n);
     const limit::Limit& limit = e.rule->limits[i];
-    if (limit.algorithm != Algorithm::aligned_window || (limit.calendar == nullptr && !at.told))
-      continue;
+    if (limit.algorithm != Algorithm::aligned_window || (!limit.calendar && !at.told)) continue;
     const auto window = limit::aligned_window::window_of(limit, at.time);
     out += "\n        window: from " + base::format_rfc3339({window.start_us}) + " to " +
            base::format_rfc3339({window.end_us}) + ", " +

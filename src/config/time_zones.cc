@@ -18,7 +18,7 @@ std::string time_zones_text() {
 
 bool read_time_zones(const Config& config, base::Diagnostics& diagnostics) {
   const std::string& folder = config.time_zone_data.value;
-  if (limit::Calendar::use_zone_data(folder)) return true;
+  if (limit::Calendar::use_zone_data(folder, true)) return true;
   base::Diagnostic place;
   place.file = config.time_zone_data.origin;
   place.subject = "time_zone_data";

@@ -15,8 +15,9 @@ void use_built_in_time_zones();
 // "time zones: 2025b, system".
 std::string time_zones_text();
 
-// Reads the zone data again, from where the configuration says. False: the folder has none, which
-// is reported, and those read before stay.
+// Reads the data of all zones, from where the configuration says, so that no zone that a request
+// names is read from a disk. False: the folder has none, which is reported, and those read before
+// stay.
 bool read_time_zones(const Config& config, base::Diagnostics& diagnostics);
 
 }  // namespace sluice::config

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/bounds.h"
 #include "embed/c_values.h"
 #include "embed/version.h"
 #include "limit/calendar.h"
@@ -83,8 +84,7 @@ sluice_limiter* create(const sluice_options* options, sluice_error* error, Make&
   });
 }
 
-// The windows of the calendar that have numbers. Their texts are those of interned ones, so there
-// are base::bounds::calendars_max at most.
+// The windows of the calendar that have numbers.
 class Calendars {
  public:
   // Of a text in whatever form; 0: it is not one, or its zone is not known: `problem`.
@@ -94,8 +94,8 @@ class Calendars {
       problem = "it is not like \"month@Europe/Berlin,month_day=9\"";
       return 0;
     }
-    const auto its = sluice::limit::Calendar::intern(*terms);
-    if (its.calendar == nullptr) {
+    const auto its = sluice::limit::Calendar::of(*terms);
+    if (!its.calendar) {
       const auto why = sluice::limit::problem_of(its.fault, *terms, true);
       problem = why.message + "; " + why.remedy;
       return 0;
@@ -103,19 +103,25 @@ class Calendars {
     const std::lock_guard lock(mutex_);
     const auto at = std::find(all_.begin(), all_.end(), its.calendar);
     const auto number = static_cast<int32_t>(at - all_.begin()) + 1;
-    if (at == all_.end()) all_.push_back(its.calendar);
+    if (at != all_.end()) return number;
+    if (all_.size() >= sluice::base::bounds::numbered_calendars_max) {
+      problem = "there are " + std::to_string(all_.size()) +
+                " different ones in this process already; use fewer";
+      return 0;
+    }
+    all_.push_back(its.calendar);
     return number;
   }
   // Empty: none has that number.
   std::string text(int32_t number) {
     const std::lock_guard lock(mutex_);
     if (number < 1 || static_cast<size_t>(number) > all_.size()) return {};
-    return all_[static_cast<size_t>(number) - 1]->text();
+    return all_[static_cast<size_t>(number) - 1].text();
   }
 
  private:
   std::mutex mutex_;
-  std::vector<const sluice::limit::Calendar*> all_;
+  std::vector<sluice::limit::Calendar> all_;
 };
 
 Calendars& calendars() {

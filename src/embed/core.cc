@@ -450,10 +450,10 @@ limit::Limit calendar_limit_of(const limit_spec& one, std::string& problem) {
     problem = "calendar is not like \"month@Europe/Berlin,month_day=9\"";
     return limit;
   }
-  const limit::Calendar::Interned its = limit::Calendar::intern(*terms);
+  const limit::Calendar::Made its = limit::Calendar::of(*terms);
   limit.window = limit::Calendar::nominal(terms->unit);
   limit.calendar = its.calendar;
-  if (limit.calendar != nullptr) return limit;
+  if (limit.calendar) return limit;
   const limit::CalendarProblem why = limit::problem_of(its.fault, *terms, true);
   problem = why.message + "; " + why.remedy;
   return limit;

@@ -13,7 +13,7 @@ uint64_t Refusal::tag() const {
   mixed += static_cast<uint64_t>(limit.quota) * 0xD6E8FEB86659FD93u;
   mixed ^= static_cast<uint64_t>(limit.window.us) * 0xC2B2AE3D27D4EB4Fu;
   mixed += static_cast<uint64_t>(limit.burst) * 0x165667B19E3779F9u;
-  mixed ^= limit::calendar_number(limit) * 0x9E3779B97F4A7C15u;
+  mixed ^= limit.calendar.code() * 0x9E3779B97F4A7C15u;
   mixed ^=
       (uint64_t{rule} << 9 | static_cast<uint64_t>(limit.algorithm) << 1 | (shadow ? 1u : 0u)) *
       0x85EBCA77C2B2AE63u;

@@ -63,7 +63,7 @@ inline int64_t window_end_us(int64_t window_us, Time now) {
 
 // The window of an instant, for people: the present one of a calendar stays as it is.
 inline Calendar::Window window_of(const Limit& limit, Time at) {
-  if (limit.calendar != nullptr) return limit.calendar->find(at);
+  if (limit.calendar) return limit.calendar.find(at);
   const int64_t end_us = window_end_us(limit.window.us, at);
   const int64_t begun_us =
       at.us % limit.window.us + (at.us % limit.window.us < 0 ? limit.window.us : 0);
@@ -81,12 +81,12 @@ struct Present {
 }
 [[gnu::always_inline]] inline Present of_calendar(const State& state, const Limit& limit,
                                                   Time now) {
-  const Calendar::Window window = limit.calendar->window(now);
+  const Calendar::Window window = limit.calendar.window(now);
   const bool open = state.units > 0 && state.fresh_at_us > window.start_us;
   return {window.end_us, open ? state.units : 0};
 }
 [[gnu::always_inline]] inline Present present(const State& state, const Limit& limit, Time now) {
-  return limit.calendar != nullptr ? of_calendar(state, limit, now) : of_clock(state, limit, now);
+  return limit.calendar ? of_calendar(state, limit, now) : of_clock(state, limit, now);
 }
 
 // Does the counter equal a fresh one, so that its store may forget it?

@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/diagnostic.h"
 #include "base/hash.h"
+#include "base/time_zone.h"
 #include "base/zone_data.h"
 
 namespace sluice::limit {
@@ -39,8 +40,16 @@ int64_t floor_div(int64_t a, int64_t b) {
 constexpr int unit_bits = 3, minute_bits = 11, month_bits = 4, day_bits = 5, zone_bits = 30;
 static_assert(unit_bits + minute_bits + month_bits + day_bits + zone_bits == Calendar::code_bits);
 
+// What a code has of a zone's name, and that of a code.
+uint64_t zone_digest(std::string_view name) {
+  return base::digest(name) & ((uint64_t{1} << zone_bits) - 1);
+}
+uint64_t zone_digest(uint64_t code) {
+  return code >> (Calendar::code_bits - zone_bits);
+}
+
 uint64_t code_of(const Terms& terms) {
-  uint64_t code = base::digest(terms.zone) & ((uint64_t{1} << zone_bits) - 1);
+  uint64_t code = zone_digest(terms.zone);
   const auto add = [&](int n, int bits) { code = code << bits | static_cast<uint64_t>(n); };
   add(terms.unit == Unit::week ? terms.weekday : terms.day, day_bits);
   add(terms.month, month_bits);
@@ -83,60 +92,47 @@ const TimeZone utc;
 }  // namespace
 
 struct Calendar::Registry {
-  // What is known of a zone's data.
   struct Zone {
-    std::string name;
-    const TimeZone* data = nullptr;
-    bool is_gone = false;  // the data that were read last lack it: no limit can name it any more
+    Zone(const std::string& its_name, uint64_t its_digest) : name(its_name), digest(its_digest) {}
+    const std::string name;
+    const uint64_t digest;
+    std::atomic<const TimeZone*> data{nullptr};  // null: none were ever read
+    // The data that were read last lack it: no limit can name it any more. It keeps what it had,
+    // for the limits that are in force.
+    std::atomic<bool> is_gone{false};
   };
 
-  // Open addressing by code; written with the mutex, read without.
-  static constexpr size_t places = 2 * base::bounds::calendars_max;
+  // Open addressing by digest; written with the mutex, read without.
+  static constexpr size_t places = 2 * base::bounds::zones_max;
   static_assert((places & (places - 1)) == 0);
-  std::array<std::atomic<Calendar*>, places> by_code{};
-
-  std::atomic<bool> any_gone{false};  // a zone is (Zone::is_gone)
+  std::array<std::atomic<Zone*>, places> by_digest{};
+  std::atomic<bool> has_all{false};  // it knows all zones of the source
 
   std::mutex mutex;
-  std::unordered_map<std::string_view, std::unique_ptr<Zone>> zones;  // by Zone::name
+  std::vector<std::unique_ptr<Zone>> zones;
   // Each by the digest of its bytes, as long as the process: a thread may still read it.
   std::unordered_map<uint64_t, std::unique_ptr<const TimeZone>> kept;
-  std::vector<std::unique_ptr<Calendar>> all;
-  size_t brought = 0;
   std::optional<base::ZoneData> source;
-  // The place of the code, which is empty if none has it.
-  std::atomic<Calendar*>& place_of(uint64_t code) {
-    size_t at = (code * 0x9E3779B97F4A7C15u >> 32) & (places - 1);
-    for (;; at = (at + 1) & (places - 1)) {
-      const Calendar* const there = by_code[at].load(std::memory_order_acquire);
-      if (there == nullptr || there->code_ == code) return by_code[at];
+
+  Registry() { add(std::string(utc_name))->data.store(&utc, std::memory_order_relaxed); }
+
+  // The place of the digest, which is empty if none has it.
+  std::atomic<Zone*>& place_of(uint64_t digest) {
+    for (size_t at = digest & (places - 1);; at = (at + 1) & (places - 1)) {
+      const Zone* const there = by_digest[at].load(std::memory_order_acquire);
+      if (there == nullptr || there->digest == digest) return by_digest[at];
     }
   }
-  // With the mutex. Null: there are too many.
-  Calendar* add(std::atomic<Calendar*>& place, const Terms& terms, uint64_t code, bool by_request) {
-    if (all.size() >= base::bounds::calendars_max ||
-        (by_request && brought >= base::bounds::calendars_brought_max))
-      return nullptr;
-    Terms own = terms;
-    own.zone.clear();
-    all.push_back(std::unique_ptr<Calendar>(new Calendar(own, code)));
-    if (by_request) ++brought;
-    place.store(all.back().get(), std::memory_order_release);
-    return all.back().get();
-  }
-  // With the mutex.
-  Zone& zone_named(const std::string& name) {
-    if (const auto known = zones.find(name); known != zones.end()) return *known->second;
-    auto made = std::make_unique<Zone>(Zone{name});
-    Zone& zone = *made;
-    zones.emplace(zone.name, std::move(made));
-    return zone;
-  }
-  // Takes the mutex.
-  bool is_gone(const std::string& name) {
-    const std::lock_guard lock(mutex);
-    const auto known = zones.find(name);
-    return known != zones.end() && known->second->is_gone;
+  Zone* find(uint64_t digest) { return place_of(digest).load(std::memory_order_acquire); }
+  // With the mutex. Null: there are too many. The one that it returns may have another name.
+  Zone* add(const std::string& name) {
+    const uint64_t digest = zone_digest(name);
+    std::atomic<Zone*>& place = place_of(digest);
+    if (Zone* const known = place.load(std::memory_order_relaxed)) return known;
+    if (zones.size() >= base::bounds::zones_max) return nullptr;
+    zones.push_back(std::make_unique<Zone>(name, digest));
+    place.store(zones.back().get(), std::memory_order_release);
+    return zones.back().get();
   }
   const TimeZone* keep(uint64_t digest, std::unique_ptr<const TimeZone> zone) {
     return kept.try_emplace(digest, std::move(zone)).first->second.get();
@@ -157,7 +153,6 @@ struct ZoneRead {
 };
 
 ZoneRead read_zone(const base::ZoneData& source, std::string_view name) {
-  if (name == utc_name) return {0, std::make_unique<const TimeZone>()};
   const std::string bytes = source.read(name);
   auto zone = TimeZone::parse(bytes);
   if (!zone) return {};
@@ -166,120 +161,94 @@ ZoneRead read_zone(const base::ZoneData& source, std::string_view name) {
 
 }  // namespace
 
-// Never destroyed: limits that outlive main's objects point into it.
+// Never destroyed: threads may outlive main's objects.
 Calendar::Registry& Calendar::registry() {
   static Registry& its = *new Registry;
   return its;
 }
 
 std::string_view Calendar::zone_name() const {
-  const std::string* const name = zone_name_.load(std::memory_order_acquire);
-  return name == nullptr ? std::string_view() : *name;
+  const Registry::Zone* const zone = registry().find(zone_digest(code_));
+  return zone == nullptr ? std::string_view() : zone->name;
 }
 
 Terms Calendar::terms() const {
-  Terms all = terms_;
+  Terms all = *terms_of(code_);
   all.zone = zone_name();
   return all;
 }
 
-Calendar::Interned Calendar::intern(const Terms& terms, bool brought) {
+Calendar::Made Calendar::of(const Terms& terms) {
   SLUICE_CHECK(is_sound(terms));
+  const Calendar its(code_of(terms));
   Registry& all = registry();
-  if (all.any_gone.load(std::memory_order_relaxed) && all.is_gone(terms.zone)) [[unlikely]]
-    return {nullptr, Fault::unknown_zone};
-  const uint64_t code = code_of(terms);
-  if (Calendar* const known = all.place_of(code).load(std::memory_order_acquire);
-      known != nullptr && known->is_resolved())
-    return known->zone_name() == terms.zone ? Interned{known}
-                                            : Interned{nullptr, Fault::like_another};
-  if (!base::sound_zone_name(terms.zone)) return {nullptr, Fault::unknown_zone};
+  Registry::Zone* zone = all.find(zone_digest(its.code_));
+  if (zone != nullptr) {
+    if (zone->name != terms.zone) return {{}, Fault::like_another};
+    if (zone->is_gone.load(std::memory_order_relaxed)) return {{}, Fault::unknown_zone};
+    if (zone->data.load(std::memory_order_acquire) != nullptr) return {its};
+  }
+  if (all.has_all.load(std::memory_order_relaxed) || !base::sound_zone_name(terms.zone))
+    return {{}, Fault::unknown_zone};
   ZoneRead read = read_zone(all.source_now(), terms.zone);
-  if (read.zone == nullptr) return {nullptr, Fault::unknown_zone};
+  if (read.zone == nullptr) return {{}, Fault::unknown_zone};
 
   const std::lock_guard lock(all.mutex);
-  std::atomic<Calendar*>& place = all.place_of(code);
-  Calendar* known = place.load(std::memory_order_relaxed);
-  if (known == nullptr) known = all.add(place, terms, code, brought);
-  if (known == nullptr) return {nullptr, Fault::too_many};
-  Registry::Zone& zone = all.zone_named(terms.zone);
-  if (known->zone_name().empty())
-    known->zone_name_.store(&zone.name, std::memory_order_release);
-  else if (known->zone_name() != terms.zone)
-    return {nullptr, Fault::like_another};
-  if (zone.data == nullptr) zone.data = all.keep(read.digest, std::move(read.zone));
-  if (!known->is_resolved()) known->set_zone(zone.data);
-  return {known};
+  zone = all.add(terms.zone);
+  if (zone == nullptr) return {{}, Fault::too_many_zones};
+  if (zone->name != terms.zone) return {{}, Fault::like_another};
+  if (zone->data.load(std::memory_order_relaxed) == nullptr)
+    zone->data.store(all.keep(read.digest, std::move(read.zone)), std::memory_order_release);
+  return {its};
 }
 
-const Calendar* Calendar::of_code(uint64_t code) {
-  const auto terms = terms_of(code);
-  if (!terms) return nullptr;
-  Registry& all = registry();
-  if (const Calendar* const known = all.place_of(code).load(std::memory_order_acquire))
-    return known;
-  const std::lock_guard lock(all.mutex);
-  std::atomic<Calendar*>& place = all.place_of(code);
-  Calendar* const known = place.load(std::memory_order_relaxed);
-  return known != nullptr ? known : all.add(place, *terms, code, false);
+Calendar Calendar::of_code(uint64_t code) {
+  return terms_of(code) ? Calendar(code) : Calendar();
 }
 
-const Calendar* Calendar::of_kept(const Terms& terms) {
-  if (!is_sound(terms) || !base::sound_zone_name(terms.zone)) return nullptr;
-  if (const Interned known = intern(terms); known.fault != Fault::unknown_zone)
-    return known.calendar;
-  const Calendar* const its = of_code(code_of(terms));
-  if (its == nullptr) return nullptr;
+Calendar Calendar::of_kept(const Terms& terms) {
+  if (!is_sound(terms) || !base::sound_zone_name(terms.zone)) return {};
+  if (const Made made = of(terms); made.fault != Fault::unknown_zone) return made.calendar;
   Registry& all = registry();
   const std::lock_guard lock(all.mutex);
-  Calendar* const known = all.place_of(its->code_).load(std::memory_order_relaxed);
-  if (known->zone_name().empty())
-    known->zone_name_.store(&all.zone_named(terms.zone).name, std::memory_order_release);
-  return known->zone_name() == terms.zone ? known : nullptr;
+  const Registry::Zone* const zone = all.add(terms.zone);
+  return zone != nullptr && zone->name == terms.zone ? Calendar(code_of(terms)) : Calendar();
 }
 
-const TimeZone& Calendar::zone() const {
-  const TimeZone* const its = zone_.load(std::memory_order_acquire);
-  if (its != nullptr) return *its;
-  return utc;
-}
-
-// A thread that looks up meanwhile may store a window of the data before; it notices (look_up).
-void Calendar::set_zone(const TimeZone* zone) {
-  zone_.store(zone);
-  present_.store(0);
-}
-
-bool Calendar::use_zone_data(const std::string& folder) {
+bool Calendar::use_zone_data(const std::string& folder, bool all_zones) {
   Registry& all = registry();
   const base::ZoneData source = base::ZoneData::find(folder);
   if (!folder.empty() && !source.has_data()) return false;
   std::vector<std::string> names;
+  if (all_zones) names = source.names();
   {
     const std::lock_guard lock(all.mutex);
-    for (const auto& [name, zone] : all.zones) names.emplace_back(name);
+    for (const auto& zone : all.zones) names.push_back(zone->name);
   }
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  std::erase(names, utc_name);
   // Read without the lock, which a worker may want.
   std::vector<ZoneRead> read;
   for (const std::string& name : names) read.push_back(read_zone(source, name));
   const std::lock_guard lock(all.mutex);
   all.source = source;
-  bool any_gone = false;
+  bool is_other = false;
   for (size_t i = 0; i < names.size(); ++i) {
-    Registry::Zone& zone = all.zone_named(names[i]);
-    zone.is_gone = read[i].zone == nullptr;
-    any_gone |= zone.is_gone;
-    // A zone that is there no more keeps its data, for the limits that are in force.
-    if (!zone.is_gone) zone.data = all.keep(read[i].digest, std::move(read[i].zone));
+    const bool is_there = read[i].zone != nullptr;
+    Registry::Zone* const zone = is_there ? all.add(names[i]) : all.find(zone_digest(names[i]));
+    if (zone == nullptr || zone->name != names[i]) continue;
+    zone->is_gone.store(!is_there, std::memory_order_relaxed);
+    if (!is_there) continue;
+    const TimeZone* const data = all.keep(read[i].digest, std::move(read[i].zone));
+    is_other |= zone->data.exchange(data, std::memory_order_acq_rel) != data;
   }
-  all.any_gone.store(any_gone, std::memory_order_relaxed);
-  for (const auto& one : all.all) {
-    const auto zone = all.zones.find(one->zone_name());
-    if (zone == all.zones.end() || zone->second->data == nullptr ||
-        zone->second->data == one->zone_.load(std::memory_order_relaxed))
-      continue;
-    one->set_zone(zone->second->data);
-  }
+  all.has_all.store(all_zones, std::memory_order_relaxed);
+  if (!is_other) return true;
+  // In this order: a thread that looks up meanwhile, by data of before, leaves a window of the
+  // epoch of before.
+  epoch_.fetch_add(uint64_t{1} << code_bits, std::memory_order_release);
+  for (Present& place : present_) place.whose.store(0, std::memory_order_relaxed);
   return true;
 }
 
@@ -291,45 +260,52 @@ std::string Calendar::zone_data_version() {
   return registry().source_now().version();
 }
 
+bool Calendar::has_zone_data(std::string_view name) {
+  return !registry().source_now().read(name).empty();
+}
+
 std::vector<std::string> Calendar::zones_near(std::string_view name) {
   return registry().source_now().names_near(name);
 }
 
-int64_t Calendar::start(const TimeZone& zone, int64_t number) const {
+namespace {
+
+// Starts are numbered: by day, week, month or year. As an instant.
+int64_t start(const Terms& terms, const TimeZone& zone, int64_t number) {
   int64_t days = 0;
-  switch (terms_.unit) {
+  switch (terms.unit) {
     case Unit::hour:
     case Unit::day:
       days = number;
       break;
     case Unit::week:
-      days = number * 7 + 4 + terms_.weekday;  // day 4 was a Monday
+      days = number * 7 + 4 + terms.weekday;  // day 4 was a Monday
       break;
     case Unit::month: {
       const int64_t year = floor_div(number, 12);
       const auto month = static_cast<int>(number - year * 12) + 1;
-      days = base::days_of(year, month, std::min(terms_.day, base::month_days(year, month)));
+      days = base::days_of(year, month, std::min(terms.day, base::month_days(year, month)));
       break;
     }
     case Unit::year:
-      days = base::days_of(number, terms_.month,
-                           std::min(terms_.day, base::month_days(number, terms_.month)));
+      days = base::days_of(number, terms.month,
+                           std::min(terms.day, base::month_days(number, terms.month)));
       break;
   }
-  return zone.when_shown(days * day_s + int64_t{terms_.minutes} * 60);
+  return zone.when_shown(days * day_s + int64_t{terms.minutes} * 60);
 }
 
 // The last that starts at or before the instant.
-int64_t Calendar::number_of(const TimeZone& zone, int64_t instant) const {
+int64_t number_of(const Terms& terms, const TimeZone& zone, int64_t instant) {
   const int64_t days = floor_div(instant + zone.at(instant).offset, day_s);
   int64_t number = 0;
-  switch (terms_.unit) {
+  switch (terms.unit) {
     case Unit::hour:
     case Unit::day:
       number = days;
       break;
     case Unit::week:
-      number = floor_div(days - 4 - terms_.weekday, 7);
+      number = floor_div(days - 4 - terms.weekday, 7);
       break;
     case Unit::month: {
       const base::YearMonth at = base::month_of(days);
@@ -340,12 +316,13 @@ int64_t Calendar::number_of(const TimeZone& zone, int64_t instant) const {
       number = base::month_of(days).year;
       break;
   }
-  while (start(zone, number) > instant) --number;
-  while (start(zone, number + 1) <= instant) ++number;
+  while (start(terms, zone, number) > instant) --number;
+  while (start(terms, zone, number + 1) <= instant) ++number;
   return number;
 }
 
-Calendar::Window Calendar::hour_of(const TimeZone& zone, int64_t instant) const {
+// In seconds.
+Calendar::Window hour_of(const TimeZone& zone, int64_t instant) {
   const auto last_full = [](const TimeZone::Period& in, int64_t at) {
     return floor_div(at + in.offset, hour_s) * hour_s - in.offset;
   };
@@ -366,53 +343,65 @@ Calendar::Window Calendar::hour_of(const TimeZone& zone, int64_t instant) const 
   return {begin, end};
 }
 
-Calendar::Window Calendar::find(const TimeZone& zone, base::Time at) const {
+Calendar::Window find_in(const Terms& terms, const TimeZone& zone, base::Time at) {
   const int64_t instant = floor_div(at.us, second_us);
   if (instant < first_s) return {INT64_MIN, first_s * second_us};
   if (instant >= last_s) return {last_s * second_us, INT64_MAX};
-  Window window;
-  if (terms_.unit == Unit::hour) {
+  Calendar::Window window;
+  if (terms.unit == Unit::hour) {
     window = hour_of(zone, instant);
   } else {
-    const int64_t number = number_of(zone, instant);
-    window = {start(zone, number), start(zone, number + 1)};
+    const int64_t number = number_of(terms, zone, instant);
+    window = {start(terms, zone, number), start(terms, zone, number + 1)};
   }
   return {std::max(window.start_us, first_s) * second_us,
           std::min(window.end_us, last_s) * second_us};
 }
 
+}  // namespace
+
+// The data of the calendar's zone; those of UTC where it has none.
+const TimeZone& Calendar::zone() const {
+  const Registry::Zone* const its = registry().find(zone_digest(code_));
+  const TimeZone* const data = its == nullptr ? nullptr : its->data.load(std::memory_order_acquire);
+  return data == nullptr ? utc : *data;
+}
+
 Calendar::Window Calendar::find(base::Time at) const {
-  return find(zone(), at);
+  return find_in(*terms_of(code_), zone(), at);
 }
 
 Calendar::Window Calendar::look_up(base::Time now) const {
-  for (;;) {
-    const TimeZone* const its = zone_.load();
-    const Window window = find(its == nullptr ? utc : *its, now);
-    if (window.start_us == INT64_MIN || window.end_us == INT64_MAX) return window;
-    const uint64_t length = static_cast<uint64_t>(window.end_us - window.start_us) / second_us;
-    present_.store(static_cast<uint64_t>(window.start_us / second_us) << length_bits | length);
-    if (zone_.load() == its) return window;
-    present_.store(0);
-  }
+  const uint64_t epoch = epoch_.load(std::memory_order_acquire);
+  const Window window = find(now);
+  if (window.start_us == INT64_MIN || window.end_us == INT64_MAX) return window;
+  const uint64_t length = static_cast<uint64_t>(window.end_us - window.start_us) / second_us;
+  const uint64_t present =
+      static_cast<uint64_t>(window.start_us / second_us) << length_bits | length;
+  const uint64_t name = name_in(epoch);
+  Present& place = present_[name >> place_shift];
+  place.window.store(present, std::memory_order_relaxed);
+  place.whose.store(name ^ present, std::memory_order_relaxed);
+  return window;
 }
 
 int64_t Calendar::later_end_us(base::Time now, int64_t count) const {
   const TimeZone& its = zone();
-  int64_t end_us = find(its, now).end_us;
+  const Terms terms = *terms_of(code_);
+  int64_t end_us = find_in(terms, its, now).end_us;
   if (count <= 0 || end_us == INT64_MAX) return end_us;
   const int64_t years_max = 10'000;
-  if (terms_.unit == Unit::hour) {
+  if (terms.unit == Unit::hour) {
     if (count > years_max * 366 * 24) return INT64_MAX;
-    return find(its, {end_us + (count - 1) * hour_s * second_us}).end_us;
+    return find_in(terms, its, {end_us + (count - 1) * hour_s * second_us}).end_us;
   }
   if (count > years_max * 366) return INT64_MAX;
-  const int64_t number = number_of(its, floor_div(now.us, second_us)) + 1 + count;
-  const int64_t most = terms_.unit == Unit::year    ? 9'999
-                       : terms_.unit == Unit::month ? 9'999 * 12
-                       : terms_.unit == Unit::week  ? last_s / day_s / 7
-                                                    : last_s / day_s;
-  return number >= most ? INT64_MAX : start(its, number) * second_us;
+  const int64_t number = number_of(terms, its, floor_div(now.us, second_us)) + 1 + count;
+  const int64_t most = terms.unit == Unit::year    ? 9'999
+                       : terms.unit == Unit::month ? 9'999 * 12
+                       : terms.unit == Unit::week  ? last_s / day_s / 7
+                                                   : last_s / day_s;
+  return number >= most ? INT64_MAX : start(terms, its, number) * second_us;
 }
 
 base::Duration Calendar::nominal(Unit unit) {
@@ -546,15 +535,19 @@ CalendarProblem problem_of(Calendar::Fault fault, const Terms& terms, bool near)
   if (fault == Calendar::Fault::like_another)
     return {"time_zone", in_ticks(terms.zone) + " cannot be told from another time zone in use",
             "use another name of it"};
-  if (fault == Calendar::Fault::too_many)
+  if (fault == Calendar::Fault::too_many_zones)
     return {"time_zone",
-            "there are more than " + std::to_string(base::bounds::calendars_max) +
-                " different windows of the calendar in this process",
+            "there are more than " + std::to_string(base::bounds::zones_max) +
+                " time zones in this process",
             "use fewer, and start it again"};
   const std::string source = Calendar::zone_data_text();
   if (source == "none")
     return {"time_zone", "there are no data of time zones, so only `UTC` is known",
             "install tzdata, or name its folder in $TZDIR"};
+  if (near && Calendar::has_zone_data(terms.zone))
+    return {"time_zone",
+            "the data of " + in_ticks(terms.zone) + " in use (" + source + ") are not valid",
+            "install them again"};
   std::string remedy;
   if (near)
     for (const std::string& one : Calendar::zones_near(terms.zone))
@@ -568,19 +561,20 @@ CalendarProblem problem_of(Calendar::Fault fault, const Terms& terms, bool near)
 
 std::vector<std::pair<std::string_view, std::string>> Calendar::members() const {
   std::vector<std::pair<std::string_view, std::string>> all;
+  const Terms its = *terms_of(code_);
   if (zone_name() != utc_name) all.emplace_back("time_zone", zone_name());
-  if (terms_.weekday != 0)
-    all.emplace_back("week_starts", weekday_names[static_cast<size_t>(terms_.weekday)]);
-  if (terms_.unit == Unit::month && terms_.day != 1)
-    all.emplace_back("month_day", std::to_string(terms_.day));
-  if (terms_.unit == Unit::year && (terms_.month != 1 || terms_.day != 1))
-    all.emplace_back("year_day", two_digits(terms_.month) + "-" + two_digits(terms_.day));
-  if (terms_.minutes != 0) all.emplace_back("starts_at", clock_text(terms_.minutes));
+  if (its.weekday != 0)
+    all.emplace_back("week_starts", weekday_names[static_cast<size_t>(its.weekday)]);
+  if (its.unit == Unit::month && its.day != 1)
+    all.emplace_back("month_day", std::to_string(its.day));
+  if (its.unit == Unit::year && (its.month != 1 || its.day != 1))
+    all.emplace_back("year_day", two_digits(its.month) + "-" + two_digits(its.day));
+  if (its.minutes != 0) all.emplace_back("starts_at", clock_text(its.minutes));
   return all;
 }
 
 std::string Calendar::text() const {
-  std::string text = std::string(name_of(terms_.unit)) + "@" + std::string(zone_name());
+  std::string text = std::string(name_of(unit())) + "@" + std::string(zone_name());
   for (const auto& [key, value] : members())
     if (key != calendar_keys[0]) text += "," + std::string(key) + "=" + value;
   return text;

@@ -1,18 +1,21 @@
 // Windows of the calendar: the recorded ones, all that a policy may say, windows side by side
-// without a gap, zone data that are exchanged, codes, and the most that a process knows.
+// without a gap, zone data that are exchanged, codes, many at once.
 #include "limit/calendar.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <random>
 #include <set>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "base/rfc3339.h"
@@ -32,17 +35,17 @@ using Unit = Calendar::Unit;
 
 constexpr int64_t second = 1'000'000, hour = 3600 * second, day = 24 * hour;
 
-const Calendar* calendar(std::string_view text) {
+Calendar calendar(std::string_view text) {
   const auto terms = parse_calendar(text);
   EXPECT_TRUE(terms) << text;
-  if (!terms) return nullptr;
-  const Calendar::Interned its = Calendar::intern(*terms);
-  EXPECT_NE(its.calendar, nullptr) << text << ": " << problem_of(its.fault, *terms, true).message;
+  if (!terms) return {};
+  const Calendar::Made its = Calendar::of(*terms);
+  EXPECT_TRUE(its.calendar) << text << ": " << problem_of(its.fault, *terms, true).message;
   return its.calendar;
 }
 
-Limit limit_of(const Calendar* its, int64_t quota) {
-  return {Algorithm::aligned_window, quota, Calendar::nominal(its->unit()), 0, its};
+Limit limit_of(Calendar its, int64_t quota) {
+  return {Algorithm::aligned_window, quota, Calendar::nominal(its.unit()), 0, its};
 }
 
 int64_t at(std::string_view text) {
@@ -66,13 +69,13 @@ TEST(CalendarVectors, TheRecordedWindows) {
     for (const char* key : {"week_starts", "year_day", "starts_at"})
       if (one.contains(key)) text += "," + std::string(key) + "=" + one.at(key).get<std::string>();
     if (one.contains("month_day")) text += ",month_day=" + one.at("month_day").dump();
-    const Calendar* const its = calendar(text);
-    ASSERT_NE(its, nullptr);
+    const Calendar its = calendar(text);
+    ASSERT_TRUE(its);
     const Time now{at(one.at("at").get<std::string>())};
     const std::string expected =
         one.at("start").get<std::string>() + " " + one.at("end").get<std::string>();
-    EXPECT_EQ(shown(its->window(now)), expected) << one;
-    EXPECT_EQ(shown(its->find(now)), expected) << one;
+    EXPECT_EQ(shown(its.window(now)), expected) << one;
+    EXPECT_EQ(shown(its.find(now)), expected) << one;
     // In the engine's words.
     State state;
     const Outcome taken = aligned_window::decide(state, limit_of(its, 5), 2, now);
@@ -93,17 +96,17 @@ TEST(Calendar, WindowsLieSideBySide) {
         "week@UTC,week_starts=sunday,starts_at=23:59", "month@Pacific/Kiritimati,month_day=31",
         "month@Africa/Monrovia,month_day=30,starts_at=12:00", "year@UTC,year_day=02-29",
         "year@Europe/Dublin,year_day=04-06"}) {
-    const Calendar* const its = calendar(text);
-    ASSERT_NE(its, nullptr);
+    const Calendar its = calendar(text);
+    ASSERT_TRUE(its);
     int64_t now = 0;
     for (size_t i = 0; i < 2'000 && now < 130 * 365 * day; ++i) {
-      const Calendar::Window window = its->find({now});
+      const Calendar::Window window = its.find({now});
       ASSERT_LE(window.start_us, now) << text;
       ASSERT_GT(window.end_us, now) << text;
-      EXPECT_EQ(shown(its->find({window.end_us - 1})), shown(window)) << text;
-      EXPECT_EQ(shown(its->find({window.start_us})), shown(window)) << text;
-      EXPECT_EQ(its->find({window.end_us}).start_us, window.end_us) << text;
-      EXPECT_EQ(its->later_end_us({now}, 0), window.end_us);
+      EXPECT_EQ(shown(its.find({window.end_us - 1})), shown(window)) << text;
+      EXPECT_EQ(shown(its.find({window.start_us})), shown(window)) << text;
+      EXPECT_EQ(its.find({window.end_us}).start_us, window.end_us) << text;
+      EXPECT_EQ(its.later_end_us({now}, 0), window.end_us);
       now = window.end_us;
     }
   }
@@ -111,37 +114,37 @@ TEST(Calendar, WindowsLieSideBySide) {
 
 // A day that the zone skipped, 2011-12-30, and one of 90 minutes in an hour's place.
 TEST(Calendar, ASkippedDayIsNoWindow) {
-  const Calendar* const apia = calendar("day@Pacific/Apia");
-  EXPECT_EQ(shown(apia->find({at("2011-12-30T09:59:59Z")})),
+  const Calendar apia = calendar("day@Pacific/Apia");
+  EXPECT_EQ(shown(apia.find({at("2011-12-30T09:59:59Z")})),
             "2011-12-29T10:00:00Z 2011-12-30T10:00:00Z");
-  EXPECT_EQ(shown(apia->find({at("2011-12-30T10:00:00Z")})),
+  EXPECT_EQ(shown(apia.find({at("2011-12-30T10:00:00Z")})),
             "2011-12-30T10:00:00Z 2011-12-31T10:00:00Z");
-  const Calendar* const howe = calendar("hour@Australia/Lord_Howe");
-  EXPECT_EQ(shown(howe->find({at("2026-04-04T15:00:00Z")})),
+  const Calendar howe = calendar("hour@Australia/Lord_Howe");
+  EXPECT_EQ(shown(howe.find({at("2026-04-04T15:00:00Z")})),
             "2026-04-04T14:00:00Z 2026-04-04T15:30:00Z");
 }
 
 TEST(Calendar, LaterWindowsEndWhereTheyDo) {
   for (const char* text :
        {"day@Europe/Berlin", "week@Asia/Tokyo", "month@Europe/Berlin,month_day=9", "year@UTC"}) {
-    const Calendar* const its = calendar(text);
-    int64_t end = its->find({0}).end_us;
+    const Calendar its = calendar(text);
+    int64_t end = its.find({0}).end_us;
     for (int64_t count = 0; count < 60; ++count) {
-      EXPECT_EQ(its->later_end_us({0}, count), end) << text << " " << count;
-      end = its->find({end}).end_us;
+      EXPECT_EQ(its.later_end_us({0}, count), end) << text << " " << count;
+      end = its.find({end}).end_us;
     }
-    EXPECT_EQ(its->later_end_us({0}, INT64_MAX), INT64_MAX);
+    EXPECT_EQ(its.later_end_us({0}, INT64_MAX), INT64_MAX);
   }
-  EXPECT_EQ(calendar("hour@UTC")->later_end_us({0}, 10), 11 * hour);
+  EXPECT_EQ(calendar("hour@UTC").later_end_us({0}, 10), 11 * hour);
 }
 
 TEST(Calendar, TimesBeyondTheCalendar) {
   for (const char* text : {"hour@UTC", "month@Europe/Berlin", "year@Asia/Tokyo"}) {
-    const Calendar* const its = calendar(text);
+    const Calendar its = calendar(text);
     for (const int64_t now :
          {INT64_MIN, INT64_MIN + 1, at("1970-01-01T00:00:00Z") - 2500 * 366 * day,
           8'100 * 366 * day, INT64_MAX - 1, INT64_MAX}) {
-      const Calendar::Window window = its->window({now});
+      const Calendar::Window window = its.window({now});
       EXPECT_LE(window.start_us, now);
       EXPECT_TRUE(now < window.end_us || window.end_us == INT64_MAX) << text << " " << now;
       const Outcome out = aligned_window::decide({}, limit_of(its, 3), 1, {now});
@@ -154,8 +157,8 @@ TEST(Calendar, TextsAreReadAsTheyAreWritten) {
   for (const char* text :
        {"hour@UTC", "day@Europe/Berlin", "day@UTC,starts_at=23:59", "week@UTC,week_starts=sunday",
         "month@Asia/Tokyo,month_day=15,starts_at=06:00", "year@Europe/London,year_day=04-06"})
-    EXPECT_EQ(calendar(text)->text(), text);
-  EXPECT_EQ(calendar("month")->text(), "month@UTC");
+    EXPECT_EQ(calendar(text).text(), text);
+  EXPECT_EQ(calendar("month").text(), "month@UTC");
   EXPECT_EQ(calendar("month,month_day=1,starts_at=00:00"), calendar("month@UTC"));
   for (const char* text : {"", "minute", "month@", "month@a b", "month@UTC,", "month@UTC,month_day",
                            "month@UTC,month_day=0", "month@UTC,month_day=32", "month@UTC,day=1",
@@ -194,7 +197,7 @@ TEST(Calendar, EveryKeyBelongsToItsWindows) {
 
 TEST(Calendar, AnUnknownZoneIsRefusedWithNamesLikeIt) {
   const auto terms = *parse_calendar("day@Europe/Berln");
-  EXPECT_EQ(Calendar::intern(terms).fault, Calendar::Fault::unknown_zone);
+  EXPECT_EQ(Calendar::of(terms).fault, Calendar::Fault::unknown_zone);
   const CalendarProblem problem = problem_of(Calendar::Fault::unknown_zone, terms, true);
   EXPECT_EQ(problem.key, "time_zone");
   EXPECT_NE(problem.message.find("`Europe/Berln` is not a time zone"), std::string::npos);
@@ -207,38 +210,67 @@ TEST(Calendar, CodesTellAllZonesApart) {
   const std::vector<std::string> names = base::ZoneData::find({}).names();
   ASSERT_GT(names.size(), 400u);
   for (const std::string& name : names) {
-    const Calendar* const its = calendar("month@" + name + ",month_day=31,starts_at=23:59");
-    ASSERT_NE(its, nullptr);
-    EXPECT_TRUE(codes.emplace(its->code(), name).second) << name << " " << codes[its->code()];
-    EXPECT_LT(its->code(), uint64_t{1} << Calendar::code_bits);
-    EXPECT_EQ(Calendar::of_code(its->code()), its);
+    const Calendar its = calendar("month@" + name + ",month_day=31,starts_at=23:59");
+    ASSERT_TRUE(its);
+    EXPECT_TRUE(codes.emplace(its.code(), name).second) << name << " " << codes[its.code()];
+    EXPECT_LT(its.code(), uint64_t{1} << Calendar::code_bits);
+    EXPECT_EQ(Calendar::of_code(its.code()), its);
   }
-  EXPECT_EQ(Calendar::of_code(UINT64_MAX), nullptr);
-  EXPECT_EQ(Calendar::of_code(7), nullptr);  // no unit
+  EXPECT_FALSE(Calendar::of_code(UINT64_MAX));
+  EXPECT_FALSE(Calendar::of_code(7));  // no unit
 }
 
-// A code that comes from a store before its calendar is known: the same object gets its name.
-TEST(Calendar, ACodeMayComeBeforeItsName) {
-  const Calendar* const known = calendar("day@Asia/Tokyo,starts_at=11:11");
+// A code that a store kept is all that is needed, also where its zone has no name here.
+TEST(Calendar, ACodeIsACalendar) {
+  const Calendar known = calendar("day@Asia/Tokyo,starts_at=11:11");
   // The minutes are above the three bits of the unit.
-  const uint64_t code = known->code() + (uint64_t{1} << 3);
-  const Calendar* const early = Calendar::of_code(code);
-  ASSERT_NE(early, nullptr);
-  EXPECT_FALSE(early->is_resolved());
-  EXPECT_EQ(early->zone_name(), "");
-  EXPECT_EQ(calendar("day@Asia/Tokyo,starts_at=11:12"), early);
-  EXPECT_TRUE(early->is_resolved());
-  EXPECT_EQ(early->text(), "day@Asia/Tokyo,starts_at=11:12");
+  EXPECT_EQ(Calendar::of_code(known.code() + (uint64_t{1} << 3)),
+            calendar("day@Asia/Tokyo,starts_at=11:12"));
+  const Calendar nameless = Calendar::of_code(known.code() ^ uint64_t{1} << 40);
+  ASSERT_TRUE(nameless);
+  EXPECT_EQ(nameless.zone_name(), "");
+  EXPECT_EQ(nameless.unit(), Unit::day);
+  EXPECT_EQ(nameless.terms().minutes, 671);
+  EXPECT_EQ(shown(nameless.window({0})), "1969-12-31T11:11:00Z 1970-01-01T11:11:00Z");
 }
 
 TEST(Calendar, OneOfAZoneThatIsNotThereIsKept) {
   Calendar::Terms terms = *parse_calendar("day@Europe/Atlantis");
-  const Calendar* const its = Calendar::of_kept(terms);
-  ASSERT_NE(its, nullptr);
-  EXPECT_FALSE(its->is_resolved());
-  EXPECT_EQ(its->text(), "day@Europe/Atlantis");
+  const Calendar its = Calendar::of_kept(terms);
+  ASSERT_TRUE(its);
+  EXPECT_EQ(its.text(), "day@Europe/Atlantis");
+  EXPECT_EQ(shown(its.window({0})), "1970-01-01T00:00:00Z 1970-01-02T00:00:00Z");
   EXPECT_EQ(Calendar::of_kept(terms), its);
-  EXPECT_EQ(Calendar::intern(terms).fault, Calendar::Fault::unknown_zone);
+  EXPECT_EQ(Calendar::of(terms).fault, Calendar::Fault::unknown_zone);
+}
+
+// There are as many as anybody likes, more than there are places for present windows: each has its
+// own window, also where threads look up at once.
+TEST(Calendar, ManyAtOnceHaveTheirOwnWindows) {
+  std::vector<Calendar> all;
+  for (int i = 0; i < 20'000; ++i) {
+    Calendar::Terms terms{.unit = Unit::year, .zone = i % 2 == 0 ? "Asia/Tokyo" : "UTC"};
+    terms.month = 1 + i / 2 % 12;
+    terms.day = 1 + i / 24 % 28;
+    terms.minutes = i / 672;
+    all.push_back(Calendar::of(terms).calendar);
+    ASSERT_EQ(Calendar::of_code(all.back().code()), all.back());
+    ASSERT_EQ(all.back().terms(), terms);
+  }
+  std::atomic<size_t> wrong{0};
+  std::vector<std::thread> threads;
+  for (uint32_t seed = 1; seed <= 4; ++seed)
+    threads.emplace_back([&all, &wrong, seed] {
+      std::minstd_rand dice(seed);
+      for (int i = 0; i < 30'000; ++i) {
+        const Calendar its = all[dice() % all.size()];
+        const Time now{static_cast<int64_t>(dice() % 4) * 300 * day};
+        const Calendar::Window is = its.window(now), expected = its.find(now);
+        if (is.start_us != expected.start_us || is.end_us != expected.end_us) ++wrong;
+      }
+    });
+  for (std::thread& one : threads) one.join();
+  EXPECT_EQ(wrong, 0u);
 }
 
 // Data that are exchanged: the windows are others at once, and a state counts in the window that
@@ -251,9 +283,9 @@ TEST(CalendarData, AnExchangeMovesTheWindows) {
   folder.put("Test/Moving", WrittenZone{.offsets = {7200}, .footer = "AAA-2"}.text());
   ASSERT_TRUE(Calendar::use_zone_data(folder.path()));
   EXPECT_EQ(Calendar::zone_data_text(), "2001a, " + folder.path());
-  const Calendar* const its = calendar("day@Test/Moving");
+  const Calendar its = calendar("day@Test/Moving");
   const int64_t noon = at("2026-06-01T12:00:00Z");
-  EXPECT_EQ(shown(its->window({noon})), "2026-05-31T22:00:00Z 2026-06-01T22:00:00Z");
+  EXPECT_EQ(shown(its.window({noon})), "2026-05-31T22:00:00Z 2026-06-01T22:00:00Z");
   const Limit limit = limit_of(its, 10);
   const State used = aligned_window::decide({}, limit, 7, {noon}).next;
   EXPECT_EQ(used, (State{at("2026-06-01T22:00:00Z"), 7}));
@@ -283,22 +315,64 @@ TEST(CalendarData, AnExchangeMovesTheWindows) {
   // A zone that is there no more keeps its data, and a folder without data changes nothing.
   std::filesystem::remove(folder.path() + "/Test/Moving");
   ASSERT_TRUE(Calendar::use_zone_data(folder.path()));
-  EXPECT_EQ(shown(its->window({noon})), "2026-05-31T22:00:00Z 2026-06-01T22:00:00Z");
+  EXPECT_EQ(shown(its.window({noon})), "2026-05-31T22:00:00Z 2026-06-01T22:00:00Z");
   EXPECT_FALSE(Calendar::use_zone_data(folder.path() + "/Test"));
   EXPECT_EQ(Calendar::zone_data_text(), "2001b, " + folder.path());
   ASSERT_TRUE(Calendar::use_zone_data({}));
 }
 
+// Where all zones were read, none is read later: a file that comes afterwards is not known, until
+// the data are read again. Files that are no zones, or not valid, are passed over.
+TEST(CalendarData, AllZonesAreReadAtOnce) {
+  const tests::ZoneFolder folder;
+  using tests::WrittenZone;
+  const std::string fine = WrittenZone{.offsets = {7200}, .footer = "AAA-2"}.text();
+  folder.put("tzdata.zi", "# version 2001a\n");
+  folder.put("UTC", WrittenZone{.footer = "UTC0"}.text());
+  folder.put("Test/Fine", fine);
+  folder.put("Test/Short", fine.substr(0, fine.size() / 2));
+  folder.put("Test/Header", "TZif2");
+  folder.put("Test/Text", "no zone");
+  folder.put("Test/Empty", "");
+  folder.put("posix/Test/Fine", fine);
+  ASSERT_TRUE(Calendar::use_zone_data(folder.path(), true));
+  folder.put("Test/Later", fine);
+  EXPECT_TRUE(calendar("day@Test/Fine"));
+  for (const char* text : {"day@Test/Short", "day@Test/Header", "day@Test/Text", "day@Test/Empty",
+                           "day@Test/Later", "day@Test/None"})
+    EXPECT_EQ(Calendar::of(*parse_calendar(text)).fault, Calendar::Fault::unknown_zone) << text;
+  const auto said = [](const char* text) {
+    const CalendarProblem its =
+        problem_of(Calendar::Fault::unknown_zone, *parse_calendar(text), true);
+    return its.message + "; " + its.remedy;
+  };
+  for (const char* zone : {"Short", "Header"})
+    EXPECT_EQ(said(("day@Test/" + std::string(zone)).c_str()),
+              "the data of `Test/" + std::string(zone) + "` in use (2001a, " + folder.path() +
+                  ") are not valid; install them again");
+  EXPECT_EQ(said("day@Test/Fin"), "`Test/Fin` is not a time zone of the data in use (2001a, " +
+                                      folder.path() + "); did you mean `Test/Fine`?");
+  ASSERT_TRUE(Calendar::use_zone_data(folder.path(), true));
+  EXPECT_TRUE(calendar("day@Test/Later"));
+  // A zone that is damaged later keeps what it had for limits in force, and no limit can name it.
+  const Calendar its = calendar("day@Test/Fine");
+  folder.put("Test/Fine", fine.substr(0, 60));
+  ASSERT_TRUE(Calendar::use_zone_data(folder.path(), true));
+  EXPECT_EQ(shown(its.find({0})), "1969-12-31T22:00:00Z 1970-01-01T22:00:00Z");
+  EXPECT_EQ(Calendar::of(its.terms()).fault, Calendar::Fault::unknown_zone);
+  ASSERT_TRUE(Calendar::use_zone_data({}));
+}
+
 // Every grant with the window that it was in.
 struct Naive {
-  const Calendar* calendar;
+  Calendar calendar;
   struct Grant {
     int64_t end, units;
   };
   std::vector<Grant> grants = {};
 
   void see(int64_t now) {
-    const Calendar::Window window = calendar->find({now});
+    const Calendar::Window window = calendar.find({now});
     std::erase_if(grants, [&](const Grant& g) { return g.end <= window.start_us; });
     for (Grant& g : grants) g.end = std::min(g.end, window.end_us);
   }
@@ -308,7 +382,7 @@ struct Naive {
     return sum;
   }
   void add(int64_t units, int64_t now) {
-    if (units > 0) grants.push_back({calendar->find({now}).end_us, units});
+    if (units > 0) grants.push_back({calendar.find({now}).end_us, units});
   }
   void put(int64_t units) {
     while (units > 0 && !grants.empty()) {
@@ -326,25 +400,25 @@ TEST(CalendarModel, RandomSequencesMatchAListOfGrants) {
   for (const char* text :
        {"hour@Australia/Lord_Howe", "day@Europe/Berlin", "day@Pacific/Apia", "week@America/Havana",
         "month@Europe/Berlin,month_day=31", "year@UTC,year_day=02-29"}) {
-    const Calendar* const its = calendar(text);
+    const Calendar its = calendar(text);
     for (int round = 0; round < 200; ++round) {
       const int64_t quota = 1 + dice(int64_t{20});
       const Limit limit = limit_of(its, quota);
       int64_t now = dice(int64_t{130} * 365) * day + dice(day);
-      const int64_t length = its->find({now}).end_us - its->find({now}).start_us;
+      const int64_t length = its.find({now}).end_us - its.find({now}).start_us;
       State state;
       Naive model{its};
       for (int step = 0; step < 100; ++step) {
         // Also to the edges of windows, and back.
         const int kind = dice(8);
-        const Calendar::Window window = its->find({now});
+        const Calendar::Window window = its.find({now});
         now = kind == 0   ? window.end_us
               : kind == 1 ? window.end_us - 1
               : kind == 2 ? now - dice(length)
                           : now + dice(length / 4);
         model.see(now);
         const int64_t cost = dice(quota + 2), left = quota - model.used();
-        const int64_t to_end = its->find({now}).end_us - now;
+        const int64_t to_end = its.find({now}).end_us - now;
         Outcome out;
         switch (dice(4)) {
           case 0:
@@ -380,7 +454,7 @@ TEST(CalendarModel, RandomSequencesMatchAListOfGrants) {
 
 // Q in each window, so 2Q around a boundary, whatever the lengths.
 TEST(CalendarModel, TheBoundIsReachedAtABoundary) {
-  const Calendar* const its = calendar("day@Europe/Berlin");
+  const Calendar its = calendar("day@Europe/Berlin");
   const Limit limit = limit_of(its, 5);
   const int64_t midnight = at("2026-03-28T23:00:00Z");
   const Outcome before = aligned_window::decide({}, limit, 5, {midnight - 1});
@@ -421,30 +495,6 @@ TEST(CalendarCarry, AnotherCalendarIsAnotherWindow) {
                 .all,
             1u);
   EXPECT_EQ(next[0], cells[0]);
-}
-
-// What a process knows is bounded; requests leave room for policies. The last of this file's tests
-// that intern new ones, as nothing is forgotten.
-TEST(CalendarZBound, RequestsLeaveRoomForPolicies) {
-  const auto nth = [](int n) {
-    Calendar::Terms terms{.unit = Unit::month};
-    terms.day = 1 + n % 31;
-    terms.minutes = 60 + n / 31;  // which no other test has
-    return terms;
-  };
-  int brought = 0;
-  Calendar::Fault fault = Calendar::Fault::none;
-  for (; fault == Calendar::Fault::none; ++brought)
-    fault = Calendar::intern(nth(brought), true).fault;
-  EXPECT_EQ(fault, Calendar::Fault::too_many);
-  EXPECT_LE(brought, 4097);
-  EXPECT_GT(brought, 3000);
-  EXPECT_NE(Calendar::intern(nth(0), true).calendar, nullptr);  // what is known stays
-  int own = brought;
-  for (fault = Calendar::Fault::none; fault == Calendar::Fault::none; ++own)
-    fault = Calendar::intern(nth(own)).fault;
-  EXPECT_EQ(fault, Calendar::Fault::too_many);
-  EXPECT_GT(own - brought, 3000);
 }
 
 }  // namespace

@@ -281,8 +281,8 @@ TEST(CarryList, ACalendarOfAnyZoneThatIsLeftOutKeepsItsState) {
   for (const std::string& name : names) {
     const auto terms = *parse_calendar("year@" + name + ",year_day=12-31,starts_at=23:59");
     Limit year{Algorithm::aligned_window, 100, Calendar::nominal(terms.unit)};
-    year.calendar = Calendar::intern(terms).calendar;
-    ASSERT_NE(year.calendar, nullptr) << name;
+    year.calendar = Calendar::of(terms).calendar;
+    ASSERT_TRUE(year.calendar) << name;
     Counter counter;
     EXPECT_EQ(counter.take_all({year}, noon), 100) << name;
     counter.take({tokens(500, hour)}, 1, noon);

@@ -108,12 +108,11 @@ inline size_t append(const LeftOut& one, State* out, size_t count) {
   if (cells == 0 || count + head + cells > cells_max) return count;
   const auto* const at = std::find(algorithms.begin(), algorithms.end(), one.limit.algorithm);
   SLUICE_CHECK(at != algorithms.end());
-  const Calendar* const calendar = one.limit.calendar;
+  const Calendar calendar = one.limit.calendar;
   const uint64_t packed =
-      (calendar != nullptr ? of_calendar : static_cast<uint64_t>(at - algorithms.begin())) |
+      (calendar ? of_calendar : static_cast<uint64_t>(at - algorithms.begin())) |
       (head == 2 ? second_bit : 0) | uint64_t{cells} << count_shift |
-      (calendar != nullptr ? calendar->code() : static_cast<uint64_t>(one.limit.window.us))
-          << window_shift;
+      (calendar ? calendar.code() : static_cast<uint64_t>(one.limit.window.us)) << window_shift;
   out[count++] = {INT64_MIN + static_cast<int64_t>(packed), one.limit.quota};
   if (head == 2) out[count++] = {INT64_MIN, one.limit.burst};
   keep_runs(one.state.first(std::min(one.state.size(), limit_cells_max)), {out + count, cells});
@@ -160,8 +159,8 @@ inline bool next(std::span<const State>& cells, LeftOut& one) {
   if (kind == of_calendar) {
     limit.algorithm = Algorithm::aligned_window;
     limit.calendar = Calendar::of_code(window);
-    if (limit.calendar == nullptr) return false;
-    limit.window = Calendar::nominal(limit.calendar->unit());
+    if (!limit.calendar) return false;
+    limit.window = Calendar::nominal(limit.calendar.unit());
   } else if (kind < of_calendar && window <= uint64_t{base::bounds::window_us_max}) {
     limit.algorithm = algorithms[kind];
     limit.window = {static_cast<int64_t>(window)};

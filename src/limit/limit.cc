@@ -36,11 +36,11 @@ std::string_view name_of(Algorithm algorithm) {
 }
 
 std::string window_text(const Limit& limit) {
-  return limit.calendar != nullptr ? limit.calendar->text() : base::format_duration(limit.window);
+  return limit.calendar ? limit.calendar.text() : base::format_duration(limit.window);
 }
 
 std::string exact_window_text(const Limit& limit) {
-  return limit.calendar != nullptr ? limit.calendar->text() : base::spell_duration(limit.window);
+  return limit.calendar ? limit.calendar.text() : base::spell_duration(limit.window);
 }
 
 int64_t Overdrafts::of(std::span<const Limit> list, size_t i) const {

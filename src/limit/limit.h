@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/time.h"
+#include "limit/calendar.h"
 
 namespace sluice::limit {
 
@@ -37,30 +38,23 @@ enum class Algorithm : uint8_t {
 // As policies spell it: "token_bucket".
 std::string_view name_of(Algorithm algorithm);
 
-class Calendar;  // limit/calendar.h
-
 // A rule's numbers. quota: units, 0 to base::bounds::quota_max. window: above 0 wherever the
 // algorithm has one, 0 for a fixed_bucket. calendar: of an aligned_window whose windows are those
-// of a calendar, which lives as long as the process; `window` is Calendar::nominal then and decides
-// nothing. Elsewhere null. burst: a bucket's capacity, 1 to quota_max, of a
-// fixed_bucket the same as its quota; 0 elsewhere. Of gcra_* limit/gcra.h says what the three hold.
+// of a calendar; `window` is Calendar::nominal then and decides nothing. Elsewhere none. burst: a
+// bucket's capacity, 1 to quota_max, of a fixed_bucket the same as its quota; 0 elsewhere. Of
+// gcra_* limit/gcra.h says what the three hold.
 struct Limit {
   Algorithm algorithm = Algorithm::deny;
   int64_t quota = 0;
   Duration window{};
   int64_t burst = 0;
-  const Calendar* calendar = nullptr;
+  Calendar calendar{};
   friend bool operator==(const Limit&, const Limit&) = default;
 };
 
 // Are the windows of both the same?
 constexpr bool same_window(const Limit& a, const Limit& b) {
   return a.window == b.window && a.calendar == b.calendar;
-}
-
-// In some order.
-inline uintptr_t calendar_number(const Limit& limit) {
-  return reinterpret_cast<uintptr_t>(limit.calendar);
 }
 
 // The window for people: "90s" or "month@Europe/Berlin"; exact: in one unit, as policies spell it.

@@ -247,8 +247,7 @@ std::optional<Algorithm> algorithm_replaced(const wire::Json& json,
   const auto window = base::parse_duration(at->get_ref<const std::string&>());
   std::optional<Algorithm> found;
   for (const Limit& one : of_rule) {
-    if (!window || !limit::has_counter(one.algorithm) || one.calendar != nullptr ||
-        one.window != *window)
+    if (!window || !limit::has_counter(one.algorithm) || one.calendar || one.window != *window)
       continue;
     if (found && *found != one.algorithm) return std::nullopt;
     found = one.algorithm;
@@ -420,10 +419,10 @@ OverrideProblem read_comment(const wire::Json& body, std::string& comment) {
 
 wire::Json to_json(const limit::Limit& limit) {
   wire::Json json{{"algorithm", limit::name_of(limit.algorithm)}, {"quota", limit.quota}};
-  if (limit.calendar != nullptr) {
+  if (limit.calendar) {
     // As policies spell it, so that it can be sent again.
-    json["window"] = name_of(limit.calendar->unit());
-    for (const auto& [key, value] : limit.calendar->members()) json[std::string(key)] = value;
+    json["window"] = name_of(limit.calendar.unit());
+    for (const auto& [key, value] : limit.calendar.members()) json[std::string(key)] = value;
   } else if (limit.window.us > 0) {
     json["window"] = base::spell_duration(limit.window);
     json["window_ms"] = static_cast<double>(limit.window.us) / 1000;
@@ -457,10 +456,9 @@ std::string persisted_text(const StoredOverride& one, std::span<const Limit> lim
                   {"actor", one.actor},          {"limits", wire::Json::array()},
                   {"created_us", one.created.us}};
   for (const Limit& limit : limits)
-    json["limits"].push_back({limit.calendar != nullptr
-                                  ? limit.calendar->text()
-                                  : std::string(limit::name_of(limit.algorithm)),
-                              limit.quota, limit.window.us, limit.burst});
+    json["limits"].push_back(
+        {limit.calendar ? limit.calendar.text() : std::string(limit::name_of(limit.algorithm)),
+         limit.quota, limit.window.us, limit.burst});
   if (one.until.us != INT64_MAX) json["until_us"] = one.until.us;
   if (!one.comment.empty()) json["comment"] = one.comment;
   if (!one.rule->prefix.empty()) json["prefix"] = one.rule->prefix;
@@ -604,8 +602,8 @@ bool read_persisted_limit(const Persisted::Numbers& kept, Limit& limit) {
     known = true;
     limit.algorithm = Algorithm::aligned_window;
     limit.window = limit::Calendar::nominal(terms->unit);
-    limit.calendar = limit::Calendar::intern(*terms).calendar;
-    if (limit.calendar == nullptr) return false;
+    limit.calendar = limit::Calendar::of(*terms).calendar;
+    if (!limit.calendar) return false;
   }
   if (!known || limit.quota < 0 || limit.quota > base::bounds::quota_max) return false;
   const bool is_bucket =

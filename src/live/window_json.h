@@ -14,10 +14,10 @@ namespace sluice::live {
 // Which window of the calendar, and in which zone; nothing of another limit.
 template <class Json>
 void put_calendar(Json& json, const limit::Limit& limit) {
-  if (limit.calendar == nullptr) return;
-  json["calendar"] = name_of(limit.calendar->unit());
-  json["time_zone"] = limit.calendar->zone_name();
-  for (const auto& [key, value] : limit.calendar->members())
+  if (!limit.calendar) return;
+  json["calendar"] = name_of(limit.calendar.unit());
+  json["time_zone"] = limit.calendar.zone_name();
+  for (const auto& [key, value] : limit.calendar.members())
     if (key != "time_zone") json[std::string(key)] = value;
 }
 
@@ -26,9 +26,9 @@ void put_calendar(Json& json, const limit::Limit& limit) {
 template <class Json>
 void put_window(Json& json, const limit::Limit& limit, base::Time at, bool of_clock = false) {
   if (limit.algorithm != limit::Algorithm::aligned_window) return;
-  if (limit.calendar == nullptr && !of_clock) return;
+  if (!limit.calendar && !of_clock) return;
   const limit::Calendar::Window window = limit::aligned_window::window_of(limit, at);
-  if (limit.calendar != nullptr) json["window"] = (window.end_us - window.start_us) / 1'000'000;
+  if (limit.calendar) json["window"] = (window.end_us - window.start_us) / 1'000'000;
   json["starts"] = base::format_rfc3339({window.start_us});
   json["ends"] = base::format_rfc3339({window.end_us});
 }

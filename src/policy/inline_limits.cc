@@ -18,7 +18,7 @@ bool InlineLimits::Less::operator()(std::span<const limit::Limit> a,
                                     std::span<const limit::Limit> b) const {
   const auto key = [](const limit::Limit& limit) {
     return std::tuple(limit.quota, limit.window.us, limit.burst, limit.algorithm,
-                      limit::calendar_number(limit));
+                      limit.calendar.code());
   };
   return std::lexicographical_compare(
       a.begin(), a.end(), b.begin(), b.end(),

@@ -370,7 +370,7 @@ void Plan::sort_list(uint32_t index, std::span<View> views) {
     const auto key = [&](uint8_t i) {
       const limit::Limit& limit = joined.limits[i];
       return std::tuple(limit.algorithm, limit.window.us, limit.quota, limit.burst,
-                        limit::calendar_number(limit));
+                        limit.calendar.code());
     };
     return key(a) < key(b);
   });

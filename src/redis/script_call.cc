@@ -96,7 +96,7 @@ void append_head(std::string& out, char type, size_t number) {
 
 // The letter of a window of a calendar, and its number.
 constexpr char calendar_letter = 'm';
-int64_t number_of(const limit::Calendar& calendar) {
+int64_t number_of(limit::Calendar calendar) {
   static_assert(limit::Calendar::code_bits <= 53, "a double holds it");
   return static_cast<int64_t>(calendar.code());
 }
@@ -104,14 +104,14 @@ int64_t number_of(const limit::Calendar& calendar) {
 void append_calendar_limit(std::string& out, const Limit& limit, std::string_view burst) {
   append_bulk(out, std::string_view(&calendar_letter, 1));
   append_bulk(out, limit.quota);
-  append_bulk(out, number_of(*limit.calendar));
+  append_bulk(out, number_of(limit.calendar));
   append_bulk(out, burst);
 }
 
 // The start of the window before that of `now`, its own, the one behind and that one's end, and the
 // nominal length.
 std::string boundaries_of(const Limit& limit, limit::Time now) {
-  const limit::Calendar& calendar = *limit.calendar;
+  limit::Calendar calendar = limit.calendar;
   const limit::Calendar::Window window = calendar.window(now);
   const auto at = [](int64_t us) { return std::to_string(std::max<int64_t>(us, 0)) + ','; };
   return at(calendar.find({window.start_us - 1}).start_us) + at(window.start_us) +
@@ -242,11 +242,11 @@ const LimitText& LimitTexts::of(std::span<const Limit> limits, uint32_t limits_i
   text.name = "s1";
   text.count = limits.size();
   for (const Limit& limit : text.limits) {
-    if (limit.calendar != nullptr) {
+    if (limit.calendar) {
       text.name += ';';
       text.name += calendar_letter;
       text.name +=
-          std::to_string(limit.quota) + ',' + std::to_string(number_of(*limit.calendar)) + ",0";
+          std::to_string(limit.quota) + ',' + std::to_string(number_of(limit.calendar)) + ",0";
       append_calendar_limit(text.arguments, limit, "0");
       text.has_calendar = true;
       continue;
@@ -534,8 +534,8 @@ void append_call(std::string& out, const ScriptCall& ask, const Script& script, 
         out += text.arguments;
       else
         for (const Limit& one : charge.limits)
-          one.calendar != nullptr ? append_calendar_limit(out, one, boundaries_of(one, ask.now))
-                                  : append_limit(out, letter_of(one.algorithm), one);
+          one.calendar ? append_calendar_limit(out, one, boundaries_of(one, ask.now))
+                       : append_limit(out, letter_of(one.algorithm), one);
     }
   }
   if (ask.told.us >= 0) append_bulk(out, ask.told.us);

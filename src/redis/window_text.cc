@@ -34,7 +34,7 @@ bool holds(const Charge& charge) {
   if (charge.space->encoding != request::KeyEncoding::window_text || charge.limits.size() != 1)
     return false;
   const Limit& limit = charge.limits.front();
-  return limit.algorithm == limit::Algorithm::aligned_window && limit.calendar == nullptr &&
+  return limit.algorithm == limit::Algorithm::aligned_window && !limit.calendar &&
          limit.window.us % second_us == 0;
 }
 

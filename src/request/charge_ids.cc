@@ -117,7 +117,7 @@ void ChargeContent::add_limit(const limit::Limit& limit, bool counts, int64_t ov
   add_number(limit.quota);
   add_number(limit.window.us);
   add_number(limit.burst);
-  if (limit.calendar != nullptr) add_text(limit.calendar->text());
+  if (limit.calendar) add_text(limit.calendar.text());
   text_ += counts ? 'c' : 'r';
   if (overdraft < limit::Overdrafts::none) add_number(overdraft);
 }

@@ -15,7 +15,7 @@ bool Spaces::Less::operator()(std::span<const limit::Limit> a,
                                       [](const limit::Limit& x, const limit::Limit& y) {
                                         const auto key = [](const limit::Limit& one) {
                                           return std::tuple(one.algorithm, one.quota, one.window.us,
-                                                            one.burst, limit::calendar_number(one));
+                                                            one.burst, one.calendar.code());
                                         };
                                         return key(x) < key(y);
                                       });

@@ -102,10 +102,10 @@ base::Duration wait_behind(const State* state, const Limit& limit, Wide units, b
     return whole.retry_after;
   if (whole.reset_after == base::never) return base::never;
   const Wide more = units - whole.limit;
-  if (limit.calendar != nullptr) {
+  if (limit.calendar) {
     const Wide windows = (more - 1) / limit.quota + 1;
     const int64_t end_us =
-        limit.calendar->later_end_us(now, static_cast<int64_t>(std::min<Wide>(windows, INT64_MAX)));
+        limit.calendar.later_end_us(now, static_cast<int64_t>(std::min<Wide>(windows, INT64_MAX)));
     return end_us == INT64_MAX ? base::never : base::Duration{end_us - now.us};
   }
   const int spare = limit.algorithm == limit::Algorithm::sliding_window ? 1 : 0;

@@ -25,7 +25,7 @@ inline limit::Limit calendar_limit(size_t which, int64_t quota) {
   return {.algorithm = limit::Algorithm::aligned_window,
           .quota = quota,
           .window = limit::Calendar::nominal(terms->unit),
-          .calendar = limit::Calendar::intern(*terms).calendar};
+          .calendar = limit::Calendar::of(*terms).calendar};
 }
 
 }  // namespace sluice::tests

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "base/rfc3339.h"
@@ -97,6 +98,54 @@ TEST(CalendarDoors, HttpTakesAndTellsThem) {
     EXPECT_EQ(answer.status, 400) << answer.body;
     EXPECT_NE(answer.body.find(words), std::string::npos) << answer.body;
   }
+}
+
+// A client brings more different windows than it may have lists of limits at hand: another one
+// still brings new ones at once, and nothing that was counted is lost.
+TEST(CalendarDoors, OneClientUsesUpNoWindowsOfOthers) {
+  const Folder folder;
+  folder.write("sluice.yaml",
+               "listen:\n"
+               "  - { protocol: http, address: \"127.0.0.1:0\" }\n"
+               "  - { protocol: http, address: \"[::1]:0\" }\n"
+               "  - { protocol: admin, address: \"127.0.0.1:0\" }\n");
+  Process process({.arguments = {"serve", "--config", folder.path() + "/sluice.yaml"}});
+  const uint16_t port = await_listening(process, "http");
+  const uint16_t other_port = await_listening(process, "http");
+  const uint16_t admin = await_listening(process, "admin");
+  Http1 greedy(other_port, "::1");
+  const auto nth = [](int n) {
+    const Json limit{
+        {"quota", 5},
+        {"window", "year"},
+        {"time_zone", n % 2 == 0 ? "Asia/Tokyo" : "America/New_York"},
+        {"year_day", "0" + std::to_string(1 + n % 9) + "-" + std::to_string(10 + n % 17)},
+        {"starts_at", (n / 60 % 20 < 10 ? "0" : "") + std::to_string(n / 60 % 20) + ":" +
+                          std::to_string(10 + n % 50)}};
+    return Json{{"key", "k" + std::to_string(n)}, {"limits", {limit}}};
+  };
+  std::set<std::string> different;
+  constexpr int all = 36'000, at_once = 200;
+  for (int first = 0; first < all; first += at_once) {
+    Json body{{"takes", Json::array()}};
+    for (int n = first; n < first + at_once; ++n) {
+      body["takes"].push_back(nth(n));
+      different.insert(body["takes"].back().at("limits").dump());
+    }
+    const HttpAnswer answer = greedy.ask(post("/v1/batch", body));
+    ASSERT_EQ(answer.status, 200) << answer.body;
+    if (first % 4'000 != 0) continue;
+    // Another client, by its address.
+    const Json limit{{"quota", 5}, {"window", "month"}, {"month_day", 1 + first / 4'000}};
+    const HttpAnswer its =
+        ask(HttpVersion::http1, port, post("/v1/take", Json{{"key", "x"}, {"limits", {limit}}}));
+    ASSERT_EQ(its.status, 200) << its.body;
+  }
+  EXPECT_GT(different.size(), 8'192u);
+  for (const int n : {0, 1, all - 1}) {
+    EXPECT_EQ(json_body(greedy.ask(post("/v1/take", nth(n)))).at("remaining"), 3) << n;
+  }
+  EXPECT_EQ(sample(admin, "sluice_brought_limits_refused_total"), "0");
 }
 
 TEST(CalendarDoors, TheAdminPortTellsAndOverridesThem) {

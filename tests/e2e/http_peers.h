@@ -148,7 +148,8 @@ class Door {
 // An HTTP/1.1 connection for several requests.
 class Http1 {
  public:
-  explicit Http1(uint16_t port) : socket_(TcpClient::connect(port).value()) {}
+  explicit Http1(uint16_t port, const std::string& host = "127.0.0.1")
+      : socket_(TcpClient::connect(port, host).value()) {}
 
   static std::string text_of(const Asked& asked) {
     std::string text =

@@ -113,8 +113,7 @@ void play(const Sizes& sizes, Weight least, uint32_t seed, int rounds, bool with
           if (l.algorithm == Algorithm::deny) continue;
           l.quota = 1 + dice(sizes.quota);
           if (l.burst > 0) l.burst = l.window.us == 0 ? l.quota : 1 + dice(sizes.quota);
-          if (l.window.us > 1 && l.calendar == nullptr && dice(2) == 0)
-            l.window.us = 1 + dice(sizes.window);
+          if (l.window.us > 1 && !l.calendar && dice(2) == 0) l.window.us = 1 + dice(sizes.window);
         }
       }
       // Or the order or the number of limits changes.

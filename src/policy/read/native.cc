@@ -154,10 +154,9 @@ void read_window(YamlNode window, const CalendarNodes& nodes, bool has_algorithm
   limit::Calendar::Terms terms;
   if (const auto problem = limit::read_calendar(*unit, words, terms))
     return tell(*problem, nodes, window, reader);
-  const limit::Calendar::Interned its = limit::Calendar::intern(terms);
+  const limit::Calendar::Made its = limit::Calendar::of(terms);
   limit.calendar = its.calendar;
-  if (limit.calendar == nullptr)
-    tell(limit::problem_of(its.fault, terms, true), nodes, window, reader);
+  if (!limit.calendar) tell(limit::problem_of(its.fault, terms, true), nodes, window, reader);
 }
 
 }  // namespace

@@ -92,7 +92,7 @@ bool never_refuses(const Limit& loose, const Limit& strict, bool same_requests) 
   // A bucket without refill grants units that were put back; time brings none.
   if (strict.algorithm == Algorithm::fixed_bucket) return false;
   // Windows of a calendar differ in length: only the same ones are compared.
-  if (loose.calendar != nullptr || strict.calendar != nullptr)
+  if (loose.calendar || strict.calendar)
     return loose.calendar == strict.calendar && loose.algorithm == strict.algorithm &&
            strict.quota <= loose.quota;
   if (within_bounds(loose, strict)) return true;

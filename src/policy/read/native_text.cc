@@ -65,7 +65,7 @@ void append_actor(const Rule& rule, std::string& out) {
   out += "]\n";
 }
 
-void append_calendar(const limit::Calendar& calendar, std::string& out) {
+void append_calendar(limit::Calendar calendar, std::string& out) {
   out += ", window: " + std::string(name_of(calendar.unit()));
   for (const auto& [key, value] : calendar.members())
     out += ", " + std::string(key) + ": " + yaml_text(value);
@@ -75,11 +75,11 @@ std::string limit_text(const Rule& rule, size_t index) {
   const limit::Limit& limit = rule.limits[index];
   std::string out = "{ quota: " + std::to_string(limit.quota);
   const bool refills = limit.algorithm != limit::Algorithm::fixed_bucket;
-  if (limit.calendar != nullptr)
-    append_calendar(*limit.calendar, out);
+  if (limit.calendar)
+    append_calendar(limit.calendar, out);
   else if (refills)
     out += ", window: " + base::spell_duration(limit.window);
-  if (limit.algorithm != limit::Algorithm::token_bucket && limit.calendar == nullptr)
+  if (limit.algorithm != limit::Algorithm::token_bucket && !limit.calendar)
     out += ", algorithm: " + std::string(name_of(limit.algorithm));
   if (refills && limit.burst > 0 && limit.burst != limit.quota)
     out += ", burst: " + std::to_string(limit.burst);

@@ -98,8 +98,7 @@ WireUnit unit_of(limit::Calendar::Unit unit) {
 }
 
 CurrentLimit told(const limit::Limit& numbers, std::string_view name) {
-  if (numbers.calendar != nullptr)
-    return {as_u32(numbers.quota), unit_of(numbers.calendar->unit()), name, 0};
+  if (numbers.calendar) return {as_u32(numbers.quota), unit_of(numbers.calendar.unit()), name, 0};
   const WindowInUnits units = window_in_units(numbers.window);
   return {as_u32(numbers.quota), units.unit, name, units.multiplier};
 }
@@ -110,8 +109,7 @@ CurrentLimit told(const limit::Limit& numbers, std::string_view name) {
 CurrentLimit current_limit(const limit::Limit& numbers, const Limit* limit,
                            const Descriptor& descriptor, std::string_view name) {
   const uint32_t quota = as_u32(numbers.quota);
-  if (limit != nullptr && !limit->extended && numbers.calendar == nullptr &&
-      numbers.window == limit->window)
+  if (limit != nullptr && !limit->extended && !numbers.calendar && numbers.window == limit->window)
     return {quota, static_cast<WireUnit>(limit->unit), name, 0};
   if (limit == nullptr && descriptor.limit && numbers.window == override_window(*descriptor.limit))
     return {quota, descriptor.limit->unit, name, descriptor.limit->unit_multiplier.value_or(0)};
@@ -140,8 +138,8 @@ int64_t until_window_ends(base::Duration window, base::Time now) {
 }
 
 int64_t until_window_ends(const limit::Limit& limit, base::Time now) {
-  if (limit.calendar == nullptr) return until_window_ends(limit.window, now);
-  return seconds_rounded_up({limit.calendar->window(now).end_us - now.us});
+  if (!limit.calendar) return until_window_ends(limit.window, now);
+  return seconds_rounded_up({limit.calendar.window(now).end_us - now.us});
 }
 
 // Sets the times for a limit without an aligned window, from the algorithm's decision. A look that

@@ -472,8 +472,8 @@ bool DescriptorReader::read_calendar(const Fields& fields,
   }
   limit::Calendar::Terms terms;
   if (const auto problem = limit::read_calendar(*unit, words, terms)) return fail(*problem);
-  const limit::Calendar::Interned its = limit::Calendar::intern(terms);
-  if (its.calendar == nullptr) return fail(limit::problem_of(its.fault, terms, true));
+  const limit::Calendar::Made its = limit::Calendar::of(terms);
+  if (!its.calendar) return fail(limit::problem_of(its.fault, terms, true));
   limit.calendar = its.calendar;
   limit.window = limit::Calendar::nominal(*unit);
   limit.extended = true;
@@ -501,7 +501,7 @@ bool DescriptorReader::read_algorithm(const Fields& fields, Limit& limit) {
     }
     limit.algorithm = *named;
     limit.extended = true;
-    if (limit.calendar != nullptr && limit.algorithm != Algorithm::aligned_window) {
+    if (limit.calendar && limit.algorithm != Algorithm::aligned_window) {
       maps_.error("algorithm", from.algorithm,
                   in_ticks(*word) + " cannot have windows of the calendar, which differ in length",
                   "take it out, or write a length of time as the window, as in `30d`");

@@ -22,7 +22,7 @@ std::optional<policy::LimitsProblem> check_override(std::span<const limit::Limit
     return policy::LimitsProblem{
         "limits[0].algorithm",
         "a limit of Envoy's is replaced by one of algorithm aligned_window, unlimited or deny"};
-  if (limit.calendar != nullptr)
+  if (limit.calendar)
     return policy::LimitsProblem{"limits[0].window",
                                  "a limit of Envoy's is replaced by one with a length of time"};
   if (limit.window.us % 1'000'000 != 0)

@@ -45,10 +45,10 @@ base::Duration length_of(Unit unit);
 Unit unit_of(base::Duration window);
 
 struct Limit {
-  uint32_t requests_per_unit = 0;             // 0: all requests are denied
-  Unit unit = Unit::unknown;                  // sent to clients; unknown if it is unlimited
-  base::Duration window{};                    // 0: unlimited
-  const limit::Calendar* calendar = nullptr;  // as limit::Limit has it
+  uint32_t requests_per_unit = 0;  // 0: all requests are denied
+  Unit unit = Unit::unknown;       // sent to clients; unknown if it is unlimited
+  base::Duration window{};         // 0: unlimited
+  limit::Calendar calendar{};      // as limit::Limit has it
   limit::Algorithm algorithm = limit::Algorithm::aligned_window;
   int64_t burst = 0;  // of a token_bucket, else 0
   // Does it have a `window`, `algorithm` or `burst`, which only sluice knows? Then a refused

@@ -1416,15 +1416,15 @@ void append_limit(const limit::Limit& limit, base::Time now, base::Buffer& out) 
   base::append_decimal(limit.quota, out);
   out.append(", \"window\": ");
   append_json_seconds(limit::shown(limit, now).window, out);
-  if (limit.calendar == nullptr) return;
-  const limit::Calendar::Window window = limit.calendar->window(now);
+  if (!limit.calendar) return;
+  const limit::Calendar::Window window = limit.calendar.window(now);
   const auto put = [&out](std::string_view name, std::string_view text) {
     out.append(name);
     out.append(text);
     out.append('"');
   };
-  put(", \"calendar\": \"", name_of(limit.calendar->unit()));
-  put(", \"time_zone\": \"", limit.calendar->zone_name());
+  put(", \"calendar\": \"", name_of(limit.calendar.unit()));
+  put(", \"time_zone\": \"", limit.calendar.zone_name());
   put(", \"starts\": \"", base::format_rfc3339({window.start_us}));
   put(", \"ends\": \"", base::format_rfc3339({window.end_us}));
 }

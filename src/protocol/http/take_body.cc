@@ -722,9 +722,9 @@ class TakeBodyParser {
     limit.window = limit::Calendar::nominal(*unit);
     limit::Calendar::Terms terms;
     if (const auto problem = limit::read_calendar(*unit, words, terms)) return fail_by(*problem);
-    const limit::Calendar::Interned its = limit::Calendar::intern(terms, true);
+    const limit::Calendar::Made its = limit::Calendar::of(terms);
     limit.calendar = its.calendar;
-    return limit.calendar != nullptr || fail_by(limit::problem_of(its.fault, terms, false));
+    return limit.calendar || fail_by(limit::problem_of(its.fault, terms, false));
   }
 
   // Checks what policies check too (policy/read/native.cc).

@@ -13,10 +13,10 @@
 //             a number, or a text as in policies ("10k"). `window`: a text as in policies ("1m"),
 //             or a number of seconds with up to 6 digits after the point. `algorithm` as in
 //             policies, by default token_bucket, the only one that may have a burst. A fixed_bucket
-//             has no window. Or a window of the calendar, with members of its own, as in policies;
-//             it is interned (limit/calendar.h). quota and burst are 1 or more, a window is 1 us to
-//             base::bounds::window_us_max. `over`: "refuse" (the default) or "count". There are 1
-//             to limit::slots_max limits, with at most limit::cells_max cells together.
+//             has no window. Or a window of the calendar, with members of its own, as in policies.
+//             quota and burst are 1 or more, a window is 1 us to base::bounds::window_us_max.
+//             `over`: "refuse" (the default) or "count". There are 1 to limit::slots_max limits,
+//             with at most limit::cells_max cells together.
 //   name      As names of rules: 1 to 64 letters, digits, `_`, `-`, `.`, `:`, `/`; by default
 //             empty. The names of a list must differ.
 //   numbers   Integers, 0 to base::bounds::quota_max, unless stated otherwise; 1.0 and 1e2 are

@@ -454,8 +454,8 @@ class Reader {
       require(!limit::read_calendar(*unit, words, terms));
       limit.algorithm = Algorithm::aligned_window;
       limit.window = limit::Calendar::nominal(*unit);
-      limit.calendar = limit::Calendar::intern(terms, true).calendar;
-      require(limit.calendar != nullptr);
+      limit.calendar = limit::Calendar::of(terms).calendar;
+      require(static_cast<bool>(limit.calendar));
     }
     require((window == nullptr) == (limit.algorithm == Algorithm::fixed_bucket));
     if (window != nullptr && !unit) limit.window = length(*window);
@@ -606,16 +606,16 @@ class Writer {
     const bool is_bucket = one.algorithm == Algorithm::token_bucket;
     std::vector<std::string> members = {member("quota", units(one.quota))};
     if (!named.name.empty()) members.push_back(member("name", text(named.name)));
-    if (one.calendar != nullptr) {
-      members.push_back(member("window", text(name_of(one.calendar->unit()))));
-      for (const auto& [key, value] : one.calendar->members())
+    if (one.calendar) {
+      members.push_back(member("window", text(name_of(one.calendar.unit()))));
+      for (const auto& [key, value] : one.calendar.members())
         members.push_back(member(std::string(key), text(value)));
     } else if (one.window.us != 0) {
       const bool as_text = choose_(2) == 0;
       members.push_back(member(
           "window", as_text ? text(base::spell_duration(one.window)) : number(one.window.us, 6)));
     }
-    if ((!is_bucket && one.calendar == nullptr) || choose_(2) == 0)
+    if ((!is_bucket && !one.calendar) || choose_(2) == 0)
       members.push_back(member("algorithm", text(limit::name_of(one.algorithm))));
     if (is_bucket && (one.burst != one.quota || choose_(2) == 0))
       members.push_back(member("burst", units(one.burst)));

@@ -57,7 +57,7 @@ class PolicyMembers {
   static size_t place_of(std::string_view name, const limit::Limit& limit) {
     const auto mixed =
         (static_cast<uint64_t>(limit.quota) ^ static_cast<uint64_t>(limit.window.us) * 31 ^
-         (name.empty() ? 0 : static_cast<uint64_t>(name.back())) ^ limit::calendar_number(limit)) *
+         (name.empty() ? 0 : static_cast<uint64_t>(name.back())) ^ limit.calendar.code()) *
         0x9E3779B97F4A7C15u;
     return static_cast<size_t>(mixed >> 56);
   }

@@ -330,9 +330,9 @@ class SluiceCommandReader {
     if (words.week_starts) words.week_starts = day;
     limit::Calendar::Terms terms;
     if (const auto problem = limit::read_calendar(*unit, words, terms)) return fail_by(*problem);
-    const limit::Calendar::Interned its = limit::Calendar::intern(terms, true);
+    const limit::Calendar::Made its = limit::Calendar::of(terms);
     limit.calendar = its.calendar;
-    return limit.calendar != nullptr || fail_by(limit::problem_of(its.fault, terms, false));
+    return limit.calendar || fail_by(limit::problem_of(its.fault, terms, false));
   }
 
   bool add_limit(limit::Limit& limit, bool has_burst) {
@@ -947,8 +947,8 @@ void append_explanation(const request::Verdict& verdict, base::Time now, wire::R
     const auto decisions = decisions_of(verdict, charge);
     for (size_t i = 0; i < charge.limits.size(); ++i) {
       const limit::Limit& limit = charge.limits[i];
-      const limit::Calendar* const calendar = limit.calendar;
-      out.map(calendar != nullptr ? 12 : 8);
+      const limit::Calendar calendar = limit.calendar;
+      out.map(calendar ? 12 : 8);
       out.bulk("counter");
       out.bulk(charge.space->prefix + std::string(charge.key) + charge.space->suffix);
       out.bulk("algorithm");
@@ -960,14 +960,14 @@ void append_explanation(const request::Verdict& verdict, base::Time now, wire::R
       append_pair("retry_after_ms",
                   decisions[i].allowed ? 0 : milliseconds_up(decisions[i].retry_after), out);
       append_pair("reset_after_ms", milliseconds_up(decisions[i].reset_after), out);
-      if (calendar == nullptr) continue;
-      const limit::Calendar::Window window = calendar->window(now);
+      if (!calendar) continue;
+      const limit::Calendar::Window window = calendar.window(now);
       const auto tell = [&out](std::string_view name, std::string_view text) {
         out.bulk(name);
         out.bulk(text);
       };
-      tell("calendar", name_of(calendar->unit()));
-      tell("time_zone", calendar->zone_name());
+      tell("calendar", name_of(calendar.unit()));
+      tell("time_zone", calendar.zone_name());
       tell("starts", base::format_rfc3339({window.start_us}));
       tell("ends", base::format_rfc3339({window.end_us}));
     }

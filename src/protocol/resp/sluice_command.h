@@ -24,7 +24,7 @@
 //             in policies: 100, 10_000, 5k, 2M; 1 to base::bounds::quota_max.
 //   window    As in policies (250ms, 60s, 1h), or seconds with up to 6 digits after the point (and
 //             zeros after these); 1 us to base::bounds::window_us_max. For fixed_bucket it is 0.
-//             Or a word of the calendar, whose window is interned (limit/calendar.h).
+//             Or a word of the calendar.
 //   limits    1 to limit::slots_max, with at most limit::cells_max cells together. BURST is only
 //             for token_bucket, which is the default.
 //   timeout   A float, as in BLPOP, to the nearest microsecond; above 0 it is at least 1 us.

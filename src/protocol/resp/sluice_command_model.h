@@ -138,17 +138,17 @@ class Writer {
   }
 
   Written written(const limit::Limit& limit, bool counts, int64_t overdraft) {
-    const limit::Calendar* const calendar = limit.calendar;
+    const limit::Calendar calendar = limit.calendar;
     Written words = {
         any_case("LIMIT"), units(limit.quota),
-        calendar != nullptr ? any_case(upper(name_of(calendar->unit()))) : window(limit.window.us)};
+        calendar ? any_case(upper(name_of(calendar.unit()))) : window(limit.window.us)};
     std::vector<Written> options;
-    if (calendar != nullptr)
-      for (const auto& [key, value] : calendar->members())
+    if (calendar)
+      for (const auto& [key, value] : calendar.members())
         options.push_back(
             {any_case(word_of(key)), key == "week_starts" ? any_case(upper(value)) : value});
     const bool is_default = limit.algorithm == limit::Algorithm::token_bucket;
-    if ((!is_default && calendar == nullptr) || choose_(2) == 1)
+    if ((!is_default && !calendar) || choose_(2) == 1)
       options.push_back({any_case("ALGORITHM"), any_case(upper(limit::name_of(limit.algorithm)))});
     if (is_default && (limit.burst != limit.quota || choose_(2) == 1))
       options.push_back({any_case("BURST"), units(limit.burst)});

@@ -371,10 +371,10 @@ bool parse_space(std::string_view bytes, request::Space& space) {
 void append_limits(std::string& out, std::span<const Limit> limits) {
   append_varint(out, limits.size());
   for (const Limit& limit : limits) {
-    if (limit.calendar != nullptr) {
+    if (limit.calendar) {
       append_varint(out, stored_calendar);
       append_varint(out, zigzag(limit.quota));
-      append_text(out, limit.calendar->text());
+      append_text(out, limit.calendar.text());
       continue;
     }
     const auto* const at =
@@ -404,7 +404,7 @@ bool parse_limits(std::string_view bytes, std::vector<Limit>& limits) {
       limit.algorithm = Algorithm::aligned_window;
       limit.window = limit::Calendar::nominal(terms->unit);
       limit.calendar = limit::Calendar::of_kept(*terms);
-      if (limit.calendar == nullptr) return false;
+      if (!limit.calendar) return false;
       limits.push_back(limit);
       continue;
     }
