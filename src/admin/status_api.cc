@@ -128,6 +128,7 @@ Json store_json(const store::Catalog& store, const store::Stats& stats) {
   json["failures"] = counts_json(redis.failures);
   json["calls"] = its.redis ? Json(redis.calls) : Json();
   json["local_decisions"] = its.redis ? Json(redis.local_decisions) : Json();
+  json["time_zones_elsewhere"] = text_or_null(redis.zones_elsewhere);
   return json;
 }
 

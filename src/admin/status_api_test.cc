@@ -129,7 +129,8 @@ TEST(StatusApi, ReportsEveryMemberOfAServerInMemory) {
       "loading": false, "failing": false, "durability": null, "commit_interval_ms": null,
       "fsync": null, "commits": null, "commit_failures": null, "committed_counters": null,
       "committed_bytes": null, "snapshots": null, "log_bytes": null, "connections": null,
-      "second_connections": null, "failures": null, "calls": null, "local_decisions": null})"));
+      "second_connections": null, "failures": null, "calls": null, "local_decisions": null,
+      "time_zones_elsewhere": null})"));
   EXPECT_EQ(status["counters"],
             members(R"({"count": 3, "memory_bytes": 4096, "memory_bytes_max": 8192, "refused": 7,
                         "swept": 5, "purged": 6})"));
@@ -162,21 +163,24 @@ TEST(StatusApi, HasTheSameMembersWithEveryStore) {
       "loading": true, "failing": true, "durability": "always", "commit_interval_ms": 250,
       "fsync": true, "commits": 1, "commit_failures": 2, "committed_counters": 3,
       "committed_bytes": 4, "snapshots": 6, "log_bytes": 5, "connections": null,
-      "second_connections": null, "failures": null, "calls": null, "local_decisions": null})"));
+      "second_connections": null, "failures": null, "calls": null, "local_decisions": null,
+      "time_zones_elsewhere": null})"));
 
   world.store.its_stats = {};
   world.store.its_kind = {};
   world.store.its_kind.redis = store::RedisFigures{.connections = {{"down", 1}, {"up", 2}},
                                                    .failures = {{"late", 3}},
                                                    .calls = 4,
-                                                   .local_decisions = 5};
+                                                   .local_decisions = 5,
+                                                   .zones_elsewhere = "2024a"};
   const Json redis = world.status()["store"];
   EXPECT_EQ(names_of(redis), in_memory);
   EXPECT_EQ(redis, members(R"({"kind": "redis", "ready": true, "degraded": false, "reasons": [],
       "loading": false, "failing": false, "durability": null, "commit_interval_ms": null,
       "fsync": null, "commits": null, "commit_failures": null, "committed_counters": null,
       "committed_bytes": null, "snapshots": null, "log_bytes": null, "connections": {"down": 1, "up": 2},
-      "second_connections": null, "failures": {"late": 3}, "calls": 4, "local_decisions": 5})"));
+      "second_connections": null, "failures": {"late": 3}, "calls": 4, "local_decisions": 5,
+      "time_zones_elsewhere": "2024a"})"));
   world.store.its_kind.redis->second_connections = {{"up", 1}};
   EXPECT_EQ(world.status()["store"]["second_connections"], members(R"({"up": 1})"));
 }

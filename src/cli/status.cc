@@ -192,6 +192,9 @@ std::string status_text(const Json& json, bool coloured) {
   for (const Json& sent : list_field(policy, "sent")) line("", sender_words(sent, coloured));
   if (const auto zones = text_field(json, "time_zones"); !zones.empty())
     line("", "time zones: " + config::on_screen(zones));
+  if (const auto zones = text_field(field(json, "store"), "time_zones_elsewhere"); !zones.empty())
+    line("", "another server on this Redis has the time zones " + config::on_screen(zones) +
+                 ": windows of the calendar may differ there");
   if (stale) {
     const Json& reading = field(policy, "last_reading");
     line("", config::paint("a newer one was refused", config::red, coloured) + " at " +

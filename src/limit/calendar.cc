@@ -107,6 +107,7 @@ struct Calendar::Registry {
   static_assert((places & (places - 1)) == 0);
   std::array<std::atomic<Zone*>, places> by_digest{};
   std::atomic<bool> has_all{false};  // it knows all zones of the source
+  std::atomic<bool> is_used{false};  // Calendar::has_used_zones
 
   std::mutex mutex;
   std::vector<std::unique_ptr<Zone>> zones;
@@ -186,7 +187,10 @@ Calendar::Made Calendar::of(const Terms& terms) {
   if (zone != nullptr) {
     if (zone->name != terms.zone) return {{}, Fault::like_another};
     if (zone->is_gone.load(std::memory_order_relaxed)) return {{}, Fault::unknown_zone};
-    if (zone->data.load(std::memory_order_acquire) != nullptr) return {its};
+    if (zone->data.load(std::memory_order_acquire) != nullptr) {
+      if (zone->name != utc_name) all.is_used.store(true, std::memory_order_relaxed);
+      return {its};
+    }
   }
   if (all.has_all.load(std::memory_order_relaxed) || !base::sound_zone_name(terms.zone))
     return {{}, Fault::unknown_zone};
@@ -199,6 +203,7 @@ Calendar::Made Calendar::of(const Terms& terms) {
   if (zone->name != terms.zone) return {{}, Fault::like_another};
   if (zone->data.load(std::memory_order_relaxed) == nullptr)
     zone->data.store(all.keep(read.digest, std::move(read.zone)), std::memory_order_release);
+  all.is_used.store(true, std::memory_order_relaxed);
   return {its};
 }
 
@@ -258,6 +263,10 @@ std::string Calendar::zone_data_text() {
 
 std::string Calendar::zone_data_version() {
   return registry().source_now().version();
+}
+
+bool Calendar::has_used_zones() {
+  return registry().is_used.load(std::memory_order_relaxed);
 }
 
 bool Calendar::has_zone_data(std::string_view name) {

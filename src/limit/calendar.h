@@ -108,6 +108,8 @@ class Calendar {
   // "2025b, system".
   static std::string zone_data_text();
   static std::string zone_data_version();
+  // Has a calendar of another zone than UTC been made since the start?
+  static bool has_used_zones();
   // Is there something under that name, valid or not? Blocks, as does the next one.
   static bool has_zone_data(std::string_view name);
   // Names like it.

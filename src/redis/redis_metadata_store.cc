@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/printable.h"
+#include "limit/calendar.h"
 #include "redis/cluster_map.h"
 #include "redis/topology.h"
 
@@ -104,6 +105,10 @@ constexpr milliseconds look_every{25};
 // A pause between steps of a long pass, so that writers get their turn.
 constexpr milliseconds let_others{1};
 constexpr milliseconds pause_min{50}, pause_max{1000};
+// Servers tell their data of time zones so often, with up to as much again between two times, so
+// that none stays in step with another.
+constexpr microseconds zones_told_every = std::chrono::seconds(2);
+constexpr std::chrono::seconds zones_shown{60};
 // How many changes are delivered at a time, and how many texts a step of a pass fetches.
 constexpr size_t told_at_once = 1000;
 constexpr std::string_view scanned_at_once = "1000";
@@ -196,7 +201,7 @@ base::Problem stops() {
 RedisMetadataStore::Keys RedisMetadataStore::keys_for(const Shared& shared) {
   const std::string kept =
       shared.options.key_prefix + (shared.first.has_slots() ? "{kept}" : "kept");
-  return {kept, kept + ":version", kept + ":changes", kept + ":none"};
+  return {kept, kept + ":version", kept + ":changes", kept + ":none", kept + ":zones"};
 }
 
 RedisMetadataStore::RedisMetadataStore(Shared& shared)
@@ -375,6 +380,29 @@ std::optional<microseconds> RedisMetadataStore::age() const {
   return microseconds(now_us() - known_us);
 }
 
+std::string RedisMetadataStore::zones_elsewhere() const {
+  const std::lock_guard lock(zones_mutex_);
+  return steady_clock::now() - zones_seen_ < zones_shown ? zones_elsewhere_ : std::string();
+}
+
+// Looks which version of the data was told last, and tells this server's: with one key each server
+// sees now and then what each other has. If Redis does not take it, nothing is told.
+void RedisMetadataStore::tell_zones(BlockingConnection& line) {
+  if (!limit::Calendar::has_used_zones() || steady_clock::now() < zones_due_) return;
+  zones_due_ = steady_clock::now() + zones_told_every +
+               microseconds(static_cast<int64_t>(random_()) % zones_told_every.count());
+  const std::string version = limit::Calendar::zone_data_version();
+  const Answer last = line.ask({"GET", keys_.zones});
+  if (!last || is_error(last)) return;
+  const std::string_view other = text_of(*last);
+  if (!other.empty() && other != version) {
+    const std::lock_guard lock(zones_mutex_);
+    zones_elsewhere_ = base::printable(other, 64);
+    zones_seen_ = steady_clock::now();
+  }
+  line.ask({"SET", keys_.zones, version, "EX", "60"});
+}
+
 // Rests for `time`. False: the thread must stop.
 bool RedisMetadataStore::rest(microseconds time) {
   std::unique_lock lock(mutex_);
@@ -396,6 +424,7 @@ void RedisMetadataStore::run() {
       known_us_ = now_us();
       pause = microseconds(0);
       told.clear();
+      tell_zones(*line);
       if (!rest(look_every)) return;
       continue;
     }

@@ -76,11 +76,14 @@ class RedisMetadataStore final : public store::MetadataStore {
   // The time since this server last knew all stored texts; none: it never did, or there is no
   // watcher. Any thread.
   std::optional<std::chrono::microseconds> age() const;
+  // The version of the data of time zones that another server has which uses this Redis, if it is
+  // not this server's; empty: none was seen within the last minute. Any thread.
+  std::string zones_elsewhere() const;
 
  private:
   enum class Looked : uint8_t { done, more };  // more: there are further changes to fetch at once
   struct Keys {
-    std::string texts, version, changes, none;
+    std::string texts, version, changes, none, zones;
   };
 
   base::Result<std::unique_ptr<BlockingConnection>> connect(const std::atomic<bool>* stop) const;
@@ -95,6 +98,7 @@ class RedisMetadataStore final : public store::MetadataStore {
   base::Result<Looked> look(std::unique_ptr<BlockingConnection>& line);
   base::Done notify_all(BlockingConnection& line);
   base::Done notify_unseen(BlockingConnection& line, const NameSet& seen);
+  void tell_zones(BlockingConnection& line);
   bool rest(std::chrono::microseconds time);
   static int64_t now_us();
 
@@ -109,7 +113,12 @@ class RedisMetadataStore final : public store::MetadataStore {
   std::minstd_rand random_;
   std::atomic<int64_t> known_us_{0};
   std::atomic<bool> stopping_{false};
-  std::mutex mutex_;  // for the rest between two looks
+  // When zones are told again; used by the thread alone.
+  std::chrono::steady_clock::time_point zones_due_{};
+  mutable std::mutex zones_mutex_;
+  std::string zones_elsewhere_;
+  std::chrono::steady_clock::time_point zones_seen_{};  // that version
+  std::mutex mutex_;                                    // for the rest between two looks
   std::condition_variable stop_;
   std::thread thread_;
 };

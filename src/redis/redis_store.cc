@@ -544,6 +544,7 @@ store::KindFigures RedisStore::kind_figures() const {
         shared_.counts.errors[static_cast<size_t>(error)].load(std::memory_order_relaxed));
   figures.calls = shared_.counts.asked.load(std::memory_order_relaxed);
   figures.local_decisions = shared_.counts.local.load(std::memory_order_relaxed);
+  figures.zones_elsewhere = metadata_.zones_elsewhere();
   return {.redis = std::move(figures)};
 }
 

@@ -35,6 +35,9 @@ struct RedisFigures {
   NamedCounts failures = {};            // groups of charges that Redis did not decide, by reason
   uint64_t calls = 0;                   // groups of charges that Redis was sent
   uint64_t local_decisions = 0;         // those of `failures` that this server decided
+  // The version of the data of time zones of another server on that Redis, if it is another one
+  // than this server's; else empty.
+  std::string zones_elsewhere = {};
 };
 
 // At most one is there; none: counters are in memory alone.
