@@ -249,6 +249,14 @@ TEST(Envoy, AnOverrideHasOneLimitOfTheOriginalsKind) {
   EXPECT_EQ(set({{"limit", bucket}}), 422);
   EXPECT_EQ(set({{"limits", {hour, minute}}}), 422);
   EXPECT_EQ(set({{"limit", {{"quota", 5}, {"window", "1500ms"}}}}), 422);
+  Json month{{"rule", "shop.path"}, {"actor", {{"path", "/x"}}}};
+  month["limit"] = {{"quota", 5}, {"window", "month"}, {"time_zone", "Europe/Berlin"}};
+  const HttpAnswer of_month = http(server.admin, "POST", "/v1/overrides", month.dump());
+  EXPECT_EQ(of_month.status, 422);
+  EXPECT_NE(of_month.body.find("is one of the calendar, and a limit of Envoy's is replaced by one "
+                               "with a length of time; write `30d`"),
+            std::string::npos)
+      << of_month.body;
   EXPECT_EQ(set({{"limit", hour}}), 201);
   EXPECT_EQ(ask(server.port, descriptor({{"path", "/x"}})), "200 OK 4/5");
 }

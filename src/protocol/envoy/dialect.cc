@@ -23,8 +23,10 @@ std::optional<policy::LimitsProblem> check_override(std::span<const limit::Limit
         "limits[0].algorithm",
         "a limit of Envoy's is replaced by one of algorithm aligned_window, unlimited or deny"};
   if (limit.calendar)
-    return policy::LimitsProblem{"limits[0].window",
-                                 "a limit of Envoy's is replaced by one with a length of time"};
+    return policy::LimitsProblem{
+        "limits[0].window",
+        "is one of the calendar, and a limit of Envoy's is replaced by one with a length of time; "
+        "write `30d` for a month's length, or the window of the calendar into the limit's file"};
   if (limit.window.us % 1'000'000 != 0)
     return policy::LimitsProblem{"limits[0].window", "a limit of Envoy's has whole seconds"};
   if (limit.quota > UINT32_MAX)
