@@ -7,6 +7,7 @@
 #include <spdlog/sinks/null_sink.h>
 
 #include <algorithm>
+#include <array>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -15,6 +16,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -215,6 +217,24 @@ class World {
       one.actor = {key};
       one.terms.id = ++override_id_;
       one.terms.until = {INT64_MAX};
+      one.terms.limits_id = spaces_.intern_limits(limits);
+      one.terms.limits = spaces_.limits(one.terms.limits_id);
+      EXPECT_TRUE(overrides_.set(one));
+    }
+    engine_->match_again();
+    settle();
+  }
+
+  // Sets an override of the only native rule for one actor; no limits: removes it.
+  void override_native(const std::string& actor, std::span<const limit::Limit> limits) {
+    const policy::Rule& rule = live_->current()->rules->native_rules().front();
+    if (limits.empty()) {
+      overrides_.remove(rule.id, std::array{actor});
+    } else {
+      policy::Override one;
+      one.rule = rule.id;
+      one.actor = {actor};
+      one.terms.id = ++override_id_;
       one.terms.limits_id = spaces_.intern_limits(limits);
       one.terms.limits = spaces_.limits(one.terms.limits_id);
       EXPECT_TRUE(overrides_.set(one));

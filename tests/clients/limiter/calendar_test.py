@@ -4,11 +4,13 @@ before each change of a zone's clock, at it and one second after it.
 
     tests/clients/limiter/calendar_test.py        needs build/release with its public libraries
     SLUICE_CALENDAR_ZONES=all ...                  all zones, not every fortieth
+    SLUICE_RECORD=1 ...                            writes tests/conformance/calendar_starts.json
 """
 
 from __future__ import annotations
 
 import datetime
+import json
 import os
 import sys
 import unittest
@@ -27,6 +29,8 @@ UTC = datetime.timezone.utc
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=UTC)
 FIRST, LAST = 0, int((datetime.datetime(2101, 1, 1, tzinfo=UTC) - EPOCH).total_seconds())
 DAY = 86_400
+STARTS = ROOT / "tests/conformance/calendar_starts.json"
+RECORDED_FIRST, RECORDED_LAST = 1_767_225_600, 1_956_528_000  # 2026 to 2031
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 
@@ -113,6 +117,36 @@ class CalendarTest(unittest.TestCase):
             compared += self.compare(name, place)
         print(f"{len(chosen)} zones, {compared} instants", file=sys.stderr)
         self.assertGreater(compared, 100 * len(chosen))
+
+    def test_the_recorded_starts(self) -> None:
+        """Those that tests in C++ count by. SLUICE_RECORD=1 writes them anew."""
+        recorded = json.loads(STARTS.read_text())
+        for text, runs in recorded["calendars"].items():
+            head, *more = text.split(",")
+            unit, name = head.split("@")
+            keys = dict(one.split("=") for one in more)
+            number = {"week": WEEKDAYS.index(keys.get("week_starts", "monday")), "month": int(keys.get("month_day", 1)),
+                      "year": int(keys.get("year_day", "01-01").replace("-", ""))}.get(unit, 0)
+            hours, minutes = keys.get("starts_at", "00:00").split(":")
+            zone, at, found = zoneinfo.ZoneInfo(name), RECORDED_FIRST, []
+            while at < RECORDED_LAST:
+                at = end_of(zone, unit, number, int(hours) * 60 + int(minutes), at)
+                # [first, seconds between two, how many] of starts that are as far apart.
+                last = found[-1] if found else None
+                if last and last[2] == 1 and len(found) > 0:
+                    last[1] = at - last[0]
+                if last and last[0] + last[1] * last[2] == at:
+                    last[2] += 1
+                else:
+                    found.append([at, 0, 1])
+            if os.environ.get("SLUICE_RECORD"):
+                recorded["calendars"][text] = found
+            else:
+                self.assertEqual(runs, found, text)
+        if os.environ.get("SLUICE_RECORD"):
+            lines = ",\n".join(f"  {json.dumps(text)}: {json.dumps(runs)}" for text, runs in recorded.pop("calendars").items())
+            rest = json.dumps(recorded, indent=1).removesuffix("\n}")
+            STARTS.write_text(f'{rest},\n "calendars": {{\n{lines}\n }}\n}}\n')
 
     def compare(self, name: str, place: int) -> int:
         zone = zoneinfo.ZoneInfo(name)
