@@ -534,6 +534,41 @@ TEST_F(AdminCommands, CountersAreListedAndReset) {
   EXPECT_EQ(err, "error: there is nothing here\n");
 }
 
+TEST_F(AdminCommands, HoldsAreListedAndReleased) {
+  const Json hold{{"id", "AbCdEfGhIjKlMnOpQrStUv"},
+                  {"kind", "reservation"},
+                  {"rule", "tokens"},
+                  {"actor", "acme"},
+                  {"counter", "native:tokens:acme:tenant"},
+                  {"n", 4000},
+                  {"holder", "worker\x1b[2J7"},
+                  {"age", 1.5},
+                  {"expires_in", 58.25}};
+  answers["GET /v1/holds?limit=100"] = page({{"total", 3}, {"holds", {hold}}});
+  EXPECT_EQ(ask({"holds"}), 0) << err;
+  EXPECT_EQ(out,
+            "AbCdEfGhIjKlMnOpQrStUv  4000 units of native:tokens:acme:tenant\n"
+            "  held for 1s500ms, ends in 58s250ms, by worker\\x1b[2J7\n");
+  EXPECT_EQ(err, "these are 1 of 3\n");
+  answers["GET /v1/holds?limit=2&rule=tokens&actor=a%26b&holder=w&user=ann"] =
+      page({{"total", 0}, {"holds", Json::array()}});
+  EXPECT_EQ(ask({"holds", "--limit", "2", "--rule", "tokens", "--actor", "a&b", "--holder", "w",
+                 "--user", "ann"}),
+            0)
+      << err;
+  EXPECT_EQ(out + err, "nothing is held\n");
+  EXPECT_EQ(ask({"holds", "--limit", "0"}), 2);
+  answers["DELETE /v1/holds/AbCdEfGhIjKlMnOpQrStUv"] =
+      page({{"state", "released"}, {"returned", 4000}});
+  EXPECT_EQ(ask({"release", "AbCdEfGhIjKlMnOpQrStUv"}), 0) << err;
+  EXPECT_EQ(out, "released: 4000 units went back\n");
+  answers["DELETE /v1/holds/AbCdEfGhIjKlMnOpQrStUv?user=ann"] =
+      problem(404, "no reservation with that id is held");
+  EXPECT_EQ(ask({"release", "AbCdEfGhIjKlMnOpQrStUv", "--user", "ann"}), 1);
+  EXPECT_EQ(err, "error: no reservation with that id is held\n");
+  EXPECT_EQ(ask({"release"}), 2);
+}
+
 TEST_F(AdminCommands, MetricsAreRefusedWithWhereTheyAre) {
   for (const Words& words :
        {Words{"metrics"}, {"metrics", "requests_total"}, {"help", "metrics"}}) {

@@ -134,6 +134,49 @@ TEST(ReadNative, ReadsWhichLimitsCount) {
       << wrong.said;
 }
 
+TEST(ReadNative, ReadsWhatReservationsMayDo) {
+  const Read read(
+      "rules: [{ name: a, limit: { quota: 7, window: 1m } },\n"
+      "{ name: b, limit: { quota: 7, window: 1m }, reserve: { max_ttl: 90s, max_fraction: 0.25,\n"
+      "  on_expiry: keep, late_commit: ignore } },\n"
+      "{ name: c, limit: { quota: 7, window: 1m }, reserve: { max_fraction: 1, max_ttl: 1d } },\n"
+      "{ name: d, limit: { quota: 7, window: 1m }, reserve: { max_fraction: 0.000001 } }]");
+  ASSERT_EQ(read.said, "");
+  EXPECT_EQ(read.rule(0).reserve, request::HoldTerms());
+  EXPECT_EQ(
+      read.rule(1).reserve,
+      (request::HoldTerms{
+          .ttl_max = base::seconds(90), .fraction = 250'000, .keeps = true, .ignores_late = true}));
+  EXPECT_EQ(read.rule(2).reserve, (request::HoldTerms{.ttl_max = base::seconds(86'400)}));
+  EXPECT_EQ(read.rule(3).reserve.fraction, 1);
+  EXPECT_EQ(read.rule(3).reserve.most_of(1'999'999), 1);
+  EXPECT_EQ(read.rule(1).reserve.most_of(9'007'199'254'740'991), 2'251'799'813'685'247);
+  const std::string text = native_text(read.rules.native_rules());
+  EXPECT_NE(text.find("reserve: { max_ttl: 90s, max_fraction: 0.25, on_expiry: keep, "
+                      "late_commit: ignore }"),
+            text.npos)
+      << text;
+  const auto said = [](const std::string& reserve) {
+    return Read("rules: [{ limit: { quota: 7, window: 1m }, reserve: " + reserve + " }]").said;
+  };
+  for (const char* wrong : {"0", "1.1", "0.0000001", "-0.5", "1e-1", ".5", "0.", "a half", "2"})
+    EXPECT_NE(said("{ max_fraction: " + std::string(wrong) + " }")
+                  .find("is not a part of a limit; write a number above 0 and at most 1"),
+              std::string::npos)
+        << wrong;
+  for (const char* wrong : {"0s", "25h", "60", "soon"})
+    EXPECT_NE(said("{ max_ttl: " + std::string(wrong) + " }")
+                  .find("is not how long a reservation may be held; write a length of time"),
+              std::string::npos)
+        << wrong;
+  EXPECT_NE(said("{ on_expiry: kepe }").find("`kepe` is unknown; did you mean `keep`?"),
+            std::string::npos);
+  EXPECT_NE(said("{ late_commit: charged }").find("`charged` is unknown; did you mean `charge`?"),
+            std::string::npos);
+  EXPECT_NE(said("{ max_tll: 1m }").find("max_tll"), std::string::npos);
+  EXPECT_NE(said("keep").find("reserve"), std::string::npos);
+}
+
 TEST(ReadNative, ReadsWhatLimitsMayOwe) {
   const Read read(
       "rules: [{ name: a, limit: { quota: 7, window: 1m, overdraft: 0 } },\n"

@@ -51,6 +51,10 @@ class Writer {
     rule.mode = static_cast<Mode>(any(0, 2));
     rule.then = static_cast<Then>(any(0, 1));
     rule.on_store_error = static_cast<request::OnError>(any(0, 3));
+    rule.reserve = {.ttl_max = {any(0, 1) == 0 ? any(1, 5) * 1'000'001 : 600'000'000},
+                    .fraction = any(0, 1) == 0 ? any(1, 999'999) : request::HoldTerms::whole,
+                    .keeps = any(0, 1) == 0,
+                    .ignores_late = any(0, 1) == 0};
     for (int64_t i = any(0, 4); i > 0; --i) {
       // The number in front makes keys differ within a rule and between rules without a name.
       const std::string key = std::to_string(10 * number + i) + word(0);
