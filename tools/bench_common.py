@@ -138,13 +138,14 @@ def with_tls(protocol: str, folder: Path) -> Path:
 
 
 @contextlib.contextmanager
-def serving_sluice(protocol: str = "divvy", build: Path = BUILD, wrapper: Sequence[str] = ()) -> Iterator[Server]:
-    """Sluice with one worker, as it may use one processor, on a port of the system's choice; run by `wrapper`."""
+def serving_sluice(protocol: str = "divvy", build: Path = BUILD, wrapper: Sequence[str] = (), more: str = "") -> Iterator[Server]:
+    """Sluice with one worker, as it may use one processor, on a port of the system's choice; run by `wrapper`. `more`: of the
+    sluice.yaml, for HTTP."""
     sluice = str(build / "sluice")
     with tempfile.TemporaryDirectory() as folder:
         divvy, limitd, limits = Path(folder) / "bench.ini", Path(folder) / "bench.yml", Path(folder) / "limits"
         native = Path(folder) / "sluice.yaml"
-        native.write_text(NATIVE_RULES, encoding="utf-8")
+        native.write_text(NATIVE_RULES + more, encoding="utf-8")
         limits.mkdir()
         (limits / "bench.yaml").write_text(ENVOY_LIMITS, encoding="utf-8")
         divvy.write_text(DIVVY_POLICY, encoding="utf-8")

@@ -2,9 +2,10 @@
 """Instructions of a whole reply in user space, of the worker's thread alone, counted by valgrind over the same requests
 in each protocol: what is read, decided and written, for counters that exist. Counts hardly depend on what else the
 machine does. With --against FOLDER, the same of another build of the server, and how much this one takes more; exit
-status 1: more than --within percent.
+status 1: more than --within percent. With --traces, those of HTTP without traces, with traces of which none is recorded,
+and with each recorded.
 
-    tools/bench_replies.py [--against FOLDER] [--within PERCENT] [PROTOCOL...]
+    tools/bench_replies.py [--against FOLDER] [--within PERCENT] [--traces] [PROTOCOL...]
 """
 
 from __future__ import annotations
@@ -24,6 +25,10 @@ REQUESTS = 8_000
 FEW, MANY = 1, 3  # how often all of them are sent: the difference leaves out the start and new counters
 DEPTHS = (1, 16)  # requests under way on the one connection
 PROTOCOLS = ("divvy", "limitd", "droplet")
+# Spans stay in the worker's memory, which has room for all of them, as nothing is sent before the end.
+TRACES = """
+otlp: { traces: { endpoint: "http://127.0.0.1:9", sample: SAMPLE, delay: 10m, queue: 100000 } }
+"""
 
 
 def collected(folder: Path) -> int:
@@ -37,19 +42,28 @@ def collected(folder: Path) -> int:
     return max(totals)
 
 
-def instructions(build: Path, protocol: str, depth: int, times: int) -> int:
+def instructions(build: Path, protocol: str, depth: int, times: int, more: str = "") -> int:
     with tempfile.TemporaryDirectory() as name:
         valgrind = ["valgrind", "--tool=callgrind", "--separate-threads=yes", "-q",
                     f"--callgrind-out-file={name}/callgrind.out"]
-        with serving_sluice(protocol, build, valgrind) as server:
+        with serving_sluice(protocol, build, valgrind, more) as server:
             for _ in range(times):
                 load(server, protocol, core="", conns=1, depth=depth, distinct=REQUESTS)
         return collected(Path(name))
 
 
-def of_a_reply(build: Path, protocol: str, depth: int) -> float:
-    return (instructions(build, protocol, depth, MANY) - instructions(build, protocol, depth, FEW)) / (
+def of_a_reply(build: Path, protocol: str, depth: int, more: str = "") -> float:
+    return (instructions(build, protocol, depth, MANY, more) - instructions(build, protocol, depth, FEW, more)) / (
         (MANY - FEW) * REQUESTS)
+
+
+def compare_traces(build: Path) -> None:
+    for depth in DEPTHS:
+        off = of_a_reply(build, "http", depth)
+        for name, more in (("without traces", ""), ("none recorded", TRACES.replace("SAMPLE", "0")),
+                           ("each recorded", TRACES.replace("SAMPLE", "1"))):
+            each = off if more == "" else of_a_reply(build, "http", depth, more)
+            print(f"http, {depth} at a time, {name}: {each:.0f} instructions a reply, {each - off:+.0f}", flush=True)
 
 
 def compare(ours: Path, theirs: Path | None, protocols: Iterable[str], within: float) -> int:
@@ -74,8 +88,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--against", type=Path, metavar="FOLDER", help="another build, with a `sluice` in it")
     parser.add_argument("--within", type=float, default=2.0, metavar="PERCENT", help="by default 2")
+    parser.add_argument("--traces", action="store_true", help="what a trace costs")
     parser.add_argument("protocols", nargs="*", default=PROTOCOLS, metavar="PROTOCOL")
     asked = parser.parse_args()
+    if asked.traces:
+        compare_traces(BUILD)
+        return 0
     return 1 if compare(BUILD, asked.against, asked.protocols, asked.within) else 0
 
 
