@@ -36,6 +36,18 @@ std::string rules() {
   return text;
 }
 
+// The same under other keys, with an overdraft.
+std::string bounded_rules(int64_t overdraft) {
+  std::string text;
+  for (const std::string& name : algorithms) {
+    const std::string window = name == "fixed_bucket" ? "" : ", window: 30d";
+    text += "  - { name: owes-" + name + ", match: { owes-" + name + ": \"*\" }, actor: owes-" +
+            name + ", limit: { quota: 100, over: count, overdraft: " + std::to_string(overdraft) +
+            ", algorithm: " + name + window + " } }\n";
+  }
+  return text;
+}
+
 enum class Where : uint8_t { memory, disk, redis };
 
 // A server that listens for both protocols.
@@ -47,11 +59,8 @@ class Server {
       redis_ = std::make_unique<RedisServer>();
       store = "store: { redis: { nodes: [\"" + redis_->address() + "\"], deadline_ms: 20000 } }\n";
     }
-    config_ = folder_.write("sluice.yaml",
-                            "listen:\n"
-                            "  - { protocol: http, address: \"127.0.0.1:0\" }\n"
-                            "  - { protocol: resp, address: \"127.0.0.1:0\" }\n" +
-                                store + rules());
+    config_ = folder_.write("sluice.yaml", settings_ + store + rules() + bounded_rules(20));
+    store_ = store;
     arguments_ = {"serve", "--config", config_, "--log-level", "info"};
     if (where == Where::disk) {
       for (const char* word : {"--durability", "always", "--data"}) arguments_.emplace_back(word);
@@ -65,6 +74,12 @@ class Server {
     EXPECT_EQ(process_->wait(), 0);
   }
 
+  // Rules with another overdraft, by a reload.
+  void reload(int64_t overdraft) {
+    folder_.write("sluice.yaml", settings_ + store_ + rules() + bounded_rules(overdraft));
+    process_->signal(SIGHUP);
+    EXPECT_TRUE(process_->says("policy generation 2,")) << process_->err();
+  }
   void kill_and_start() {
     process_->signal(SIGKILL);
     process_->wait();
@@ -78,6 +93,9 @@ class Server {
     EXPECT_EQ(got.status, status) << got.body;
     return Json::parse(got.body);
   }
+  HttpAnswer override_of(const Json& body) const {
+    return http(admin_, "POST", "/v1/overrides", body.dump(), "Content-Type: application/json\r\n");
+  }
   uint16_t http_port() const { return http_; }
   uint16_t resp_port() const { return resp_; }
 
@@ -86,6 +104,7 @@ class Server {
     process_ = std::make_unique<Process>(Process::Options{.arguments = arguments_});
     http_ = await_listening(*process_, "http");
     resp_ = await_listening(*process_, "resp");
+    admin_ = await_listening(*process_, "admin");
   }
 
   Folder folder_;
@@ -93,7 +112,13 @@ class Server {
   std::string config_;
   std::vector<std::string> arguments_;
   std::unique_ptr<Process> process_;
-  uint16_t http_ = 0, resp_ = 0;
+  uint16_t http_ = 0, resp_ = 0, admin_ = 0;
+  const std::string settings_ =
+      "listen:\n"
+      "  - { protocol: http, address: \"127.0.0.1:0\" }\n"
+      "  - { protocol: resp, address: \"127.0.0.1:0\" }\n"
+      "  - { protocol: admin, address: \"127.0.0.1:0\" }\n";
+  std::string store_;
 };
 
 // The integers of a reply; none if it is an error.
@@ -148,6 +173,57 @@ TEST_P(Charges, ALookBeforeTheWorkRefusesAfterTheFirstChargePastEachLimitOverRes
     EXPECT_EQ(last[0], 0) << name;
     EXPECT_GE(last[5], 14) << name;
     EXPECT_LE(last[5], 15) << name;
+  }
+}
+
+// An override keeps the overdraft of its rule; a reload that changes it keeps the counters.
+TEST_P(Charges, OweNoMoreThanTheOverdraft) {
+  Server server(GetParam());
+  RespClient client(server.resp_port());
+  const auto charge = [&](const std::string& name, const std::string& actor, int64_t n) {
+    return server.answer("/v1/charge", {{"entries", {{"owes-" + name, actor}}}, {"n", n}});
+  };
+  for (const std::string& name : algorithms) {
+    SCOPED_TRACE(name);
+    const Json past = charge(name, "a", 500);
+    EXPECT_EQ(past["charged"], 120) << past;
+    EXPECT_EQ(past["over"], true) << past;
+    const int64_t debt = past["debt"];
+    EXPECT_LE(debt, 20);
+    EXPECT_GE(debt, 19);
+    const auto again = integers(client, {"SLUICE.CHARGE", "owes-" + name + "=a", "N", "50"});
+    ASSERT_EQ(again.size(), 6u);
+    EXPECT_EQ(again[0], 0);
+    EXPECT_LE(again[5], 20);
+    // A hit that is refused counts as far.
+    server.answer("/v1/take", {{"entries", {{"owes-" + name, "b"}}}, {"n", 101}}, 429);
+    EXPECT_LE(charge(name, "b", 0)["debt"], 1);
+    server.answer("/v1/take", {{"entries", {{"owes-" + name, "b"}}}, {"n", 500}}, 429);
+    EXPECT_LE(charge(name, "b", 0)["debt"], 20);
+    EXPECT_GE(charge(name, "b", 0)["debt"], 19);
+    Json instead{{"quota", 200}, {"algorithm", name}};
+    if (name != "fixed_bucket") instead["window"] = "30d";
+    Json set{{"rule", "owes-" + name}, {"actor", "c"}, {"limit", instead}};
+    EXPECT_EQ(server.override_of(set).status, 201);
+    EXPECT_EQ(charge(name, "c", 500)["charged"], 220);
+    set["limit"]["overdraft"] = 3;
+    EXPECT_EQ(server.override_of(set).status, 422);
+  }
+  const Json along{{"key", "k"},
+                   {"limits", Json::array({{{"quota", 10}, {"window", "30d"}, {"overdraft", 0}}})},
+                   {"n", 25}};
+  EXPECT_EQ(server.answer("/v1/charge", along)["charged"], 10);
+  const auto there = integers(
+      client, {"SLUICE.CHARGE", "KEY", "j", "LIMIT", "10", "30d", "OVERDRAFT", "3", "N", "25"});
+  ASSERT_EQ(there.size(), 6u);
+  EXPECT_EQ(there[5], 3);
+  server.reload(25);
+  for (const std::string& name : algorithms) {
+    SCOPED_TRACE(name);
+    const Json more = charge(name, "a", 500);
+    EXPECT_GE(more["charged"], 5) << more;
+    EXPECT_LE(more["charged"], 6) << more;
+    EXPECT_EQ(charge(name, "d", 500)["charged"], 125);
   }
 }
 
