@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -296,6 +295,7 @@ void Engine::match_hold(Batch& batch) {
   if (call.ask != HoldAsk::reserve) {
     decider_.deps().holds->settle(call, batch.now);
     const bool charges = first.verb == Verb::charge && call.outcome == HoldOutcome::unknown;
+    wake_for(call, batch.now);
     if (!charges) {
       for (size_t i = batch.first; i < end; ++i) plan.skip();
       batch.hold = &call;
@@ -327,7 +327,17 @@ void Engine::settle_hold(Batch& batch) {
     }
     if (call.outcome == HoldOutcome::done) {
       call.used = call.units;
-      call.charged = std::accumulate(call.units.begin(), call.units.end(), int64_t{0});
+      call.charged = 0;
+      for (size_t subject = 0; subject < batch.plan.parts().size(); ++subject) {
+        std::optional<int64_t> charged;
+        for (const auto& step : batch.plan.steps(batch.plan.parts()[subject])) {
+          const request::Charge& charge = batch.plan.charge(step);
+          if (step.rule->mode != Mode::enforce || !limit::is_counted(charge.limits)) continue;
+          const int64_t units = std::max<int64_t>(call.units[subject] - charge.dropped, 0);
+          charged = std::min(charged.value_or(units), units);
+        }
+        call.charged += charged.value_or(0);
+      }
     }
   }
   batch.settled = batch.plan.parts().back().groups_end;
@@ -365,6 +375,8 @@ void Engine::reserve(Batch& batch) {
     return;
   }
   for (size_t i = 0; i < shares.size(); ++i) {
+    // Lists of limits that differ and came for one counter: sessions refuse them.
+    if (charges.charges[i].costs != nullptr) return;
     int64_t cost = 0;
     for (size_t subject = 0; subject < units.size(); ++subject)
       if ((shares[i].subjects >> subject & 1) != 0) cost += units[subject];
@@ -374,7 +386,14 @@ void Engine::reserve(Batch& batch) {
   batch.hold_is_answered = call.outcome != HoldOutcome::done &&
                            call.outcome != HoldOutcome::refused &&
                            call.outcome != HoldOutcome::failed;
-  if (call.outcome == HoldOutcome::done) decider_.deps().wake();
+  wake_for(call, batch.now);
+}
+
+// The worker looks again when the hold ends, if no other one ends before.
+void Engine::wake_for(const HoldCall& call, base::Time now) {
+  if (call.outcome == HoldOutcome::done && call.ends_in.us > 0 &&
+      decider_.deps().holds->next_due().us - now.us >= call.ends_in.us)
+    decider_.deps().wake();
 }
 
 // Replies to a request whose answer the call alone is. False: the session ends.
@@ -423,7 +442,8 @@ bool Engine::is_permitted(Batch& batch, const request::Requests::Guarded& messag
   for (size_t i = message.first; i < message.end; ++i) {
     const request::Request& request = all[i];
     const access::Reach& reach = message.reach_of(request);
-    if (!reach.is_limited()) continue;
+    // A hold that was made is its user's.
+    if (!reach.is_limited() || request.verb == Verb::settle) continue;
     judged_.clear();
     decider_.forget_plannings();
     rules.match(dialect, matching_of(batch, request, judged_), judged_);

@@ -114,6 +114,7 @@ class Engine {
   void match_hold(Batch& batch);
   void settle_hold(Batch& batch);
   void reserve(Batch& batch);
+  void wake_for(const request::HoldCall& call, base::Time now);
   void end_holds(base::Time now);
   bool reply_hold(Batch& batch, const request::Request& request, base::Buffer& out);
   size_t judge(Batch& batch);

@@ -894,7 +894,8 @@ bool Holds::extend(HoldCall& call, Record& record, base::Time now) {
   for (size_t i = 0; i < record.counters.size(); ++i) {
     add_part(settling.charges[i], record.counters[i]);
   }
-  for (size_t i = 0; i < record.reserved.size(); ++i) record.reserved[i] += call.units[i];
+  for (size_t i = 0; i < record.reserved.size(); ++i)
+    record.reserved[i] = std::min(record.reserved[i] + call.units[i], limit::used_max);
   bound_parts(record, now);
   return true;
 }

@@ -471,6 +471,23 @@ TEST(DropIns, RemediesNameTheVariablesOfTheOriginal) {
   }
 }
 
+TEST(Check, WarnsOfSettingsOfReservationsThatAreNotKept) {
+  const Folder folder;
+  const std::string file =
+      folder.write("holds.yaml", "holds: { ttl: 30s }\nrules: [{ deny: true }]\n");
+  const Finished kept = run({.arguments = {"check", file}});
+  EXPECT_EQ(kept.status, 0) << kept.err;
+  EXPECT_EQ(kept.err.find("reservations"), std::string::npos) << kept.err;
+  for (const auto& environment :
+       {std::pair{"SLUICE_DATA", folder.path() + "/data"}, {"SLUICE_REDIS", "127.0.0.1:6379"}}) {
+    const Finished warned = run({.arguments = {"check", file}, .environment = {environment}});
+    EXPECT_EQ(warned.status, 0) << warned.err;
+    EXPECT_NE(warned.err.find("is about reservations, which this server does not keep"),
+              std::string::npos)
+        << warned.err;
+  }
+}
+
 TEST(Check, ReadsTheVariablesThatItRecommends) {
   const Folder folder;
   const std::string always = folder.write(
