@@ -74,7 +74,7 @@ NAMES: dict[str, str] = {
     "map": "map multimap",
     "memory":
     "default_delete addressof construct_at destroy_at static_pointer_cast dynamic_pointer_cast unique_ptr "
-    "shared_ptr weak_ptr make_unique make_shared enable_shared_from_this",
+    "shared_ptr weak_ptr make_unique make_unique_for_overwrite make_shared enable_shared_from_this",
     "mutex shared_mutex": "unique_lock",
     "mutex":
     "defer_lock adopt_lock recursive_mutex mutex lock_guard scoped_lock once_flag call_once "

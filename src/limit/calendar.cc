@@ -373,7 +373,8 @@ Calendar::Window find_in(const Terms& terms, const TimeZone& zone, base::Time at
 const TimeZone& Calendar::zone() const {
   const Registry::Zone* const its = registry().find(zone_digest(code_));
   const TimeZone* const data = its == nullptr ? nullptr : its->data.load(std::memory_order_acquire);
-  return data == nullptr ? utc : *data;
+  if (data == nullptr) return utc;
+  return *data;
 }
 
 Calendar::Window Calendar::find(base::Time at) const {

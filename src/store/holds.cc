@@ -187,7 +187,7 @@ struct Holds::Packed {
       *at_++ = static_cast<char>(n);
     }
     void folded(int64_t n) {
-      number(static_cast<uint64_t>(n) << 1 ^ static_cast<uint64_t>(n >> 63));
+      number(n < 0 ? ~(static_cast<uint64_t>(n) << 1) : static_cast<uint64_t>(n) << 1);
     }
     void text(std::string_view t) {
       number(t.size());
