@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <optional>
 #include <set>
@@ -109,7 +110,8 @@ TEST(CalendarDoors, OneClientUsesUpNoWindowsOfOthers) {
                "  - { protocol: http, address: \"127.0.0.1:0\" }\n"
                "  - { protocol: http, address: \"[::1]:0\" }\n"
                "  - { protocol: admin, address: \"127.0.0.1:0\" }\n");
-  Process process({.arguments = {"serve", "--config", folder.path() + "/sluice.yaml"}});
+  Process process(
+      Process::Options{.arguments = {"serve", "--config", folder.path() + "/sluice.yaml"}});
   const uint16_t port = await_listening(process, "http");
   const uint16_t other_port = await_listening(process, "http");
   const uint16_t admin = await_listening(process, "admin");
@@ -146,6 +148,8 @@ TEST(CalendarDoors, OneClientUsesUpNoWindowsOfOthers) {
     EXPECT_EQ(json_body(greedy.ask(post("/v1/take", nth(n)))).at("remaining"), 3) << n;
   }
   EXPECT_EQ(sample(admin, "sluice_brought_limits_refused_total"), "0");
+  process.signal(SIGTERM);
+  EXPECT_EQ(process.wait(), 0);
 }
 
 TEST(CalendarDoors, TheAdminPortTellsAndOverridesThem) {
