@@ -128,15 +128,14 @@ class CalendarTest(unittest.TestCase):
             number = {"week": WEEKDAYS.index(keys.get("week_starts", "monday")), "month": int(keys.get("month_day", 1)),
                       "year": int(keys.get("year_day", "01-01").replace("-", ""))}.get(unit, 0)
             hours, minutes = keys.get("starts_at", "00:00").split(":")
-            zone, at, found = zoneinfo.ZoneInfo(name), RECORDED_FIRST, []
+            zone, at = zoneinfo.ZoneInfo(name), RECORDED_FIRST
+            found: list[list[int]] = []  # [first, seconds between two, how many] of starts that are as far apart
             while at < RECORDED_LAST:
                 at = end_of(zone, unit, number, int(hours) * 60 + int(minutes), at)
-                # [first, seconds between two, how many] of starts that are as far apart.
-                last = found[-1] if found else None
-                if last and last[2] == 1 and len(found) > 0:
-                    last[1] = at - last[0]
-                if last and last[0] + last[1] * last[2] == at:
-                    last[2] += 1
+                if found and found[-1][2] == 1:
+                    found[-1][1] = at - found[-1][0]
+                if found and found[-1][0] + found[-1][1] * found[-1][2] == at:
+                    found[-1][2] += 1
                 else:
                     found.append([at, 0, 1])
             if os.environ.get("SLUICE_RECORD"):
