@@ -294,7 +294,11 @@ void Engine::match_hold(Batch& batch) {
   batch.hold_is_answered = false;
   if (call.ask != HoldAsk::reserve) {
     decider_.deps().holds->settle(call, batch.now);
-    const bool charges = first.verb == Verb::charge && call.outcome == HoldOutcome::unknown;
+    bool charges = first.verb == Verb::charge && call.outcome == HoldOutcome::unknown;
+    if (charges && !decider_.deps().holds->claim_commit(call, batch.now)) {
+      decider_.deps().holds->settle(call, batch.now);  // another request was faster
+      charges = false;
+    }
     wake_for(call, batch.now);
     if (!charges) {
       for (size_t i = batch.first; i < end; ++i) plan.skip();
@@ -306,9 +310,12 @@ void Engine::match_hold(Batch& batch) {
   call.outcome = HoldOutcome::failed;
   if (end > batch.first + 1)
     match_together(batch, batch.first);
-  else if (!match_one(batch, first))
-    return;
-  if (plan.parts().back().error.empty()) batch.hold = &call;
+  else
+    match_one(batch, first);
+  if (plan.parts().back().error.empty())
+    batch.hold = &call;
+  else if (call.ask == HoldAsk::commit)
+    decider_.deps().holds->end_claim(call, false);
 }
 
 // Settles what was planned for a hold.
@@ -316,8 +323,11 @@ void Engine::settle_hold(Batch& batch) {
   HoldCall& call = *batch.hold;
   if (call.ask == HoldAsk::reserve) {
     reserve(batch);
-  } else if (decider_.settle_all(batch, batch.now)) {
-    // A commit of a hold that is not known charges its subjects.
+    batch.settled = batch.plan.parts().back().groups_end;
+    return;
+  }
+  // A commit of a hold that is not known charges its subjects.
+  if (decider_.settle_all(batch, batch.now)) {
     call.outcome = HoldOutcome::done;
     call.late = true;
     for (const request::Group& group : batch.plan.batch().groups) {
@@ -340,6 +350,7 @@ void Engine::settle_hold(Batch& batch) {
       }
     }
   }
+  decider_.deps().holds->end_claim(call, call.outcome == HoldOutcome::done);
   batch.settled = batch.plan.parts().back().groups_end;
 }
 
@@ -370,7 +381,9 @@ void Engine::reserve(Batch& batch) {
     }
   }
   if (!any) {
-    // No rule decides it, so the listener does, and there is nothing to hold.
+    // No rule decides it, so the listener does, and there is nothing to hold. Those in shadow take
+    // it as they take all else.
+    decider_.settle_all(batch, batch.now);
     call.outcome = HoldOutcome::not_held;
     return;
   }

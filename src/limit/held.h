@@ -20,6 +20,8 @@
 //                    bucket holds for every algorithm, with Q = 0: what was used after the take,
 //                    less all that was given back since.
 //   reset            The counter has forgotten the units: none goes back.
+//   another list     of limits may have had another rate for a while, so since it was written under
+//                    one a bucket gets nothing back. Its units come back in time.
 //
 // Under other limits a part belongs to the limit of its kind (left_out.h); `then` is the limit of
 // the take.

@@ -292,8 +292,8 @@ void EmbeddedStore::store(PendingCharge& s, bool allowed, base::Time now) {
   const Charge& charge = *s.charge;
   if (s.place != nullptr) [[unlikely]]
     move_in(s);
-  if (allowed && (s.gives_back() || charge.held != nullptr || charge.reset_first) && charge.counted)
-      [[unlikely]]
+  if (allowed && charge.counted &&
+      (s.gives_back() || charge.held != nullptr || charge.reset_first || s.changed)) [[unlikely]]
     note_given(s, now);
   if (!s.is_there() || request::only_looks(charge.verb) || s.passed_on) return;
   if (s.queue == nullptr) {
@@ -330,6 +330,8 @@ bool EmbeddedStore::settle_alone(request::Group& group, Charge& charge, std::spa
   const bool in_place = s.entry != nullptr && s.entry->cells() == s.cells && s.entry->is_plain();
   if (in_place && charge.verb == Verb::take) [[likely]] {
     if (!write(s)) return false;
+    if (allowed && (charge.reset_first || s.changed)) [[unlikely]]
+      note_given(s, now);
   } else if (in_place && charge.verb == Verb::charge) {
     if (!write(s)) return false;
   } else {
@@ -432,18 +434,18 @@ void EmbeddedStore::close_held(std::span<PendingCharge> settling) {
   const auto its = locked.held->find(charge.hash);
   if (its == locked.held->end()) return;
   HeldCounter& counter = its->second;
+  // Other limits may have had another rate: as if all units had gone back, of which a bucket alone
+  // takes notice (limit/held.h).
+  if (s.changed) counter.given.units += uint64_t{limit::used_max} + 1;
   if (charge.verb == Verb::reserve) {
     s.note_held(now);
     ++counter.parts;
-    counter.units += charge.cost;
   } else if (charge.verb == Verb::settle) {
     counter.given.units += static_cast<uint64_t>(charge.held->returned);
-    if (!charge.held->ends) return;
-    counter.parts -= charge.held->parts.size();
-    for (const request::HeldPart& part : charge.held->parts) counter.units -= part.units;
+    if (charge.held->ends) counter.parts -= charge.held->parts.size();
   } else if (charge.all || charge.reset_first) {
     ++counter.given.resets;
-  } else {
+  } else if (charge.verb == Verb::put) {
     ++counter.given.puts;
     counter.given.units += static_cast<uint64_t>(std::max<int64_t>(charge.cost, 0));
   }

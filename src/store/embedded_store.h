@@ -145,7 +145,6 @@ class EmbeddedStore final : public Store, public Catalog {
   struct HeldCounter {
     limit::Given given;
     uint64_t parts = 0;  // that will be settled
-    int64_t units = 0;   // of these
   };
 
   struct alignas(64) Locked {

@@ -27,6 +27,9 @@ namespace {
 constexpr int64_t never_us = INT64_MAX;
 // When a hold whose end the store could not settle is tried again.
 constexpr base::Duration retry_after = base::milliseconds(100);
+constexpr base::Duration look_again = base::milliseconds(10);
+// The least that the bytes of all records are bounded by.
+constexpr size_t bytes_min = 16 << 20;
 
 // `end` of a length that begins now.
 int64_t later_us(base::Time now, base::Duration length) {
@@ -144,6 +147,7 @@ struct Holds::Counter {
   SourceRef source;
   std::string key;
   uint64_t subjects = 0;
+  bool shadow = false;      // of a rule in shadow: settled by itself
   std::vector<Part> parts;  // the earliest first
   int64_t final_units = 0;  // of parts that were too many: they count as used
 
@@ -172,6 +176,7 @@ struct Holds::Record {
   std::vector<int64_t> reserved, used;  // of each subject
   int64_t returned = 0, charged = 0;    // of the commit
   bool late = false;
+  bool is_counted = false;  // among those that are remembered
 };
 
 // A record as it is kept: there may be a million of them, so in few bytes. Numbers have 7 bits a
@@ -237,7 +242,7 @@ struct Holds::Packed {
   static bool is_over(const char* bytes, base::Time now) {
     Reader from(bytes);
     from.text();
-    const auto state = static_cast<State>(from.number() >> 3);
+    const auto state = static_cast<State>(from.number() >> 4);
     return state != State::held && from.folded() <= now.us;
   }
   // Takes over the references of the record, or gives them back. The bytes are valid until the
@@ -251,7 +256,7 @@ size_t Holds::Packed::bytes_max(const Record& record) {
   size_t numbers = 16 + record.reserved.size() + record.used.size();
   size_t others = record.name.size() + record.holder.size();
   for (const Counter& counter : record.counters) {
-    numbers += 8;
+    numbers += 9;
     others += sizeof(const Source*) + counter.key.size();
     for (const Counter::Part& part : counter.parts) {
       numbers += 8 + 2 * part.then.size();
@@ -266,8 +271,9 @@ std::string_view Holds::Packed::pack(Record& record) {
   if (const size_t most = bytes_max(record); room.size() < most) room.resize(most);
   Writer to(room.data());
   to.text(record.name);
-  to.number(static_cast<uint64_t>(record.state) << 3 | uint64_t{record.terms.keeps} << 2 |
-            uint64_t{record.terms.ignores_late} << 1 | uint64_t{record.late});
+  to.number(static_cast<uint64_t>(record.state) << 4 | uint64_t{record.is_counted} << 3 |
+            uint64_t{record.terms.keeps} << 2 | uint64_t{record.terms.ignores_late} << 1 |
+            uint64_t{record.late});
   to.folded(record.end.us);
   to.folded(record.terms.ttl_max.us);
   to.number(record.content);
@@ -284,6 +290,7 @@ std::string_view Holds::Packed::pack(Record& record) {
   for (Counter& counter : record.counters) {
     to.source(counter.source);
     to.text(counter.key);
+    to.number(counter.shadow ? 1 : 0);
     to.number(counter.subjects);
     to.folded(counter.final_units);
     to.number(counter.parts.size());
@@ -311,7 +318,8 @@ void Holds::Packed::unpack(const char* bytes, Record& record) {
   Reader from(bytes);
   record.name = from.text();
   const uint64_t flags = from.number();
-  record.state = static_cast<State>(flags >> 3);
+  record.state = static_cast<State>(flags >> 4);
+  record.is_counted = (flags & 8) != 0;
   record.terms.keeps = (flags & 4) != 0;
   record.terms.ignores_late = (flags & 2) != 0;
   record.late = (flags & 1) != 0;
@@ -331,6 +339,7 @@ void Holds::Packed::unpack(const char* bytes, Record& record) {
   for (Counter& counter : record.counters) {
     counter.source = from.source();
     counter.key = from.text();
+    counter.shadow = from.number() == 1;
     counter.subjects = from.number();
     counter.final_units = from.folded();
     counter.parts.resize(from.number());
@@ -356,6 +365,7 @@ struct Holds::Shard {
   struct Place {
     std::unique_ptr<char[]> bytes;  // null: it is free
     int64_t due_us = never_us;      // when it is looked at: at its end or earlier
+    uint32_t size = 0;              // of `bytes`
     uint32_t generation = 0;        // how many were here before
   };
   struct Due {
@@ -378,6 +388,7 @@ struct Holds::Shard {
     auto bytes = std::make_unique_for_overwrite<char[]>(packed.size());
     std::copy(packed.begin(), packed.end(), bytes.get());
     places[place].bytes = std::move(bytes);
+    places[place].size = static_cast<uint32_t>(packed.size());
   }
   uint32_t insert(Record& record) {
     if ((count + 1) * 4 > table.size() * 3) grow();
@@ -393,6 +404,13 @@ struct Holds::Shard {
     put(place);
     ++count;
     return place;
+  }
+  void drop_invalid() {
+    std::vector<Due> valid;
+    for (uint32_t place = 0; place < places.size(); ++place)
+      if (places[place].bytes != nullptr && places[place].due_us != never_us)
+        valid.push_back({places[place].due_us, place, places[place].generation});
+    due = std::priority_queue<Due>({}, std::move(valid));
   }
   // The record's references must have gone.
   void erase(uint32_t place) {
@@ -413,6 +431,7 @@ struct Holds::Shard {
       hole = at;
     }
     places[place].bytes.reset();
+    places[place].size = 0;
     places[place].due_us = never_us;
     ++places[place].generation;
     free.push_back(place);
@@ -430,7 +449,7 @@ struct Holds::Shard {
   std::vector<uint32_t> free;
   std::vector<uint32_t> table;  // of places; its size is a power of 2
   size_t count = 0;
-  std::priority_queue<Due> due;
+  std::priority_queue<Due> due;  // one for each record, and others that are not valid any more
   std::atomic<int64_t> next_us{never_us};  // of `due`
 
  private:
@@ -487,7 +506,7 @@ class Holds::Loaded {
   const uint32_t place_;
 };
 
-// Charges of one hold, as one group.
+// Charges of one hold: those of enforced rules in one group, and each other in one of its own.
 struct Holds::Settling {
   // For charges of so many counters, with so many parts in all. Its memory is the thread's.
   static Settling& begin(size_t counters, size_t all_parts) {
@@ -498,6 +517,7 @@ struct Holds::Settling {
     its.back.clear();
     its.lists.clear();
     its.sources.clear();
+    its.groups.clear();
     // So that none moves.
     its.charges.reserve(counters);
     its.held.reserve(counters);
@@ -531,6 +551,14 @@ struct Holds::Settling {
     charge.decision_first = static_cast<uint32_t>((charges.size() - 1) * limit::slots_max);
     charge.held = &its;
     sources.push_back(&source);
+    // Those of enforced rules are one group; they come first.
+    if (groups.empty() || counter.shadow || groups.back().may_fail) {
+      request::Group& group = groups.emplace_back();
+      group.charge_first = static_cast<uint32_t>(charges.size() - 1);
+      group.may_fail = counter.shadow;
+      group.holds = true;
+    }
+    ++groups.back().charge_count;
     if (verb != Verb::settle) return;
     its.ends = true;
     const size_t first = parts.size();
@@ -556,6 +584,7 @@ struct Holds::Settling {
   std::vector<request::LimitsRef> lists;  // that no source keeps
   std::vector<limit::Decision> decisions;
   std::vector<const Source*> sources;
+  std::vector<request::Group> groups;
 };
 
 Holds::Holds(Store& store, request::Spaces& spaces, const Options& options)
@@ -604,28 +633,36 @@ void Holds::add_part(const Charge& charge, Counter& counter) {
   if (source.get() != counter.source.get()) part.its_source = std::move(source);
 }
 
-bool Holds::take_room(std::string_view user) {
-  if (records_.fetch_add(1) >= options_.most) {
-    records_.fetch_sub(1);
+// How much of a room a user has, and the most that anybody may have.
+size_t Holds::part_of(size_t most) const {
+  return std::max<size_t>(most / options_.user_part, 1);
+}
+
+// Counts `n` more for the user. False: there are too many, or too many of the user.
+bool Holds::take_room(Room room, std::string_view user, size_t n, size_t most) {
+  if (room_of(room).fetch_add(n) + n > most) {
+    room_of(room).fetch_sub(n);
     return false;
   }
   if (user.empty()) return true;
   const std::lock_guard lock(users_mutex_);
-  size_t& count = users_[std::string(user)];
-  if (count >= std::max<size_t>(options_.most / options_.user_part, 1)) {
-    records_.fetch_sub(1);
+  size_t& count = users_[std::string(user)][static_cast<size_t>(room)];
+  if (count + n > part_of(most)) {
+    room_of(room).fetch_sub(n);
     return false;
   }
-  ++count;
+  count += n;
   return true;
 }
 
-void Holds::leave_room(std::string_view user) {
-  records_.fetch_sub(1);
+void Holds::leave_room(Room room, std::string_view user, size_t n) {
+  room_of(room).fetch_sub(n);
   if (user.empty()) return;
   const std::lock_guard lock(users_mutex_);
   const auto its = users_.find(std::string(user));
-  if (its != users_.end() && --its->second == 0) users_.erase(its);
+  if (its == users_.end()) return;
+  its->second[static_cast<size_t>(room)] -= n;
+  if (std::ranges::all_of(its->second, [](size_t count) { return count == 0; })) users_.erase(its);
 }
 
 void Holds::note_due(int64_t at_us) {
@@ -638,20 +675,41 @@ void Holds::push_due(Shard& shard, uint32_t place, int64_t at_us) {
   if (at_us >= shard.places[place].due_us) return;
   shard.places[place].due_us = at_us;
   shard.due.push({at_us, place, shard.places[place].generation});
+  if (shard.due.size() > 2 * shard.count + 64) shard.drop_invalid();
   shard.next_us.store(shard.due.top().at_us);
   note_due(at_us);
 }
 
+// It is not held any more, and remembered from now on; where too many are, it is forgotten at once.
 void Holds::set_state(Record& record, State state, base::Time now) {
-  if (record.state == State::held && state != State::held) held_.fetch_sub(1);
+  const std::string_view user = user_in(record.name);
+  if (record.state == State::held) leave_room(Room::held, user, 1);
   record.state = state;
-  record.end = {later_us(now, options_.remember)};
+  if (!record.is_counted) record.is_counted = take_room(Room::settled, user, 1, options_.most);
+  record.end = record.is_counted ? base::Time{later_us(now, options_.remember)} : now;
 }
 
 // Keeps what has become of the record.
 void Holds::save(Shard& shard, uint32_t place, Loaded& record) {
+  const size_t was = shard.places[place].size;
   record.save();
+  count_bytes(record->name, was, shard.places[place].size);
   push_due(shard, place, record->end.us);
+}
+
+// The bytes of a record change.
+void Holds::count_bytes(std::string_view name, size_t was, size_t is) {
+  const std::string_view user = user_in(name);
+  if (is > was) take_room(Room::bytes, user, is - was, SIZE_MAX);
+  if (is < was) leave_room(Room::bytes, user, was - is);
+}
+
+// Is there room for so many bytes more?
+bool Holds::has_bytes(std::string_view user, size_t n) {
+  const size_t most = std::max(options_.most * bytes_of_record, bytes_min);
+  if (!take_room(Room::bytes, user, n, most)) return false;
+  leave_room(Room::bytes, user, n);
+  return true;
 }
 
 // ---- Answers ----
@@ -712,11 +770,16 @@ void Holds::reserve(HoldCall& call, const HoldTerms& terms, const request::Batch
       if (applied.later) break;
       done += applied.settled;
     }
+    // It is held, whatever its rules say now.
+    for (request::Group& group : batch.groups) group.allowed = true;
     answer_held(call, *record, now);
     call.repeated = true;
     return count(Event::repeated);
   }
-  if (!take_room(call.user)) {
+  size_t bytes = 128 + name.size() + call.holder.size() + 10 * units.size();
+  for (const Charge& charge : batch.charges)
+    bytes += 96 + charge.key.size() + 20 * charge.limits.size();
+  if (!has_bytes(call.user, bytes) || !take_room(Room::held, call.user, 1, options_.most)) {
     call.outcome = HoldOutcome::full;
     return;
   }
@@ -756,22 +819,25 @@ void Holds::reserve(HoldCall& call, const HoldTerms& terms, const request::Batch
     record.reserved.assign(units.begin(), units.end());
   }
   bool any = false, untaken = false;
-  for (const request::Group& group : batch.groups) {
-    if (!group.allowed || group.error != request::Error::none) continue;
-    for (uint32_t i = group.charge_first; i < group.charge_first + group.charge_count; ++i) {
-      const Charge& charge = batch.charges[i];
-      if (!charge.counted || charge.verb != Verb::reserve) continue;
-      // The rules allow it although the store cannot decide.
-      untaken |= !held[i].is_taken;
-      if (!held[i].is_taken) continue;
-      any = true;
-      Counter& counter = record.counters.emplace_back();
-      counter.source = source_of(charge, shares[i].rule);
-      counter.key = charge.key;
-      counter.subjects = shares[i].subjects;
-      add_part(charge, counter);
+  for (const bool shadow : {false, true})
+    for (const request::Group& group : batch.groups) {
+      if (group.may_fail != shadow || !group.allowed || group.error != request::Error::none)
+        continue;
+      for (uint32_t i = group.charge_first; i < group.charge_first + group.charge_count; ++i) {
+        const Charge& charge = batch.charges[i];
+        if (!limit::is_counted(charge.limits) || charge.verb != Verb::reserve) continue;
+        // The rules allow it although the store cannot decide.
+        untaken |= !held[i].is_taken;
+        if (!held[i].is_taken) continue;
+        any = true;
+        Counter& counter = record.counters.emplace_back();
+        counter.source = source_of(charge, shares[i].rule);
+        counter.key = charge.key;
+        counter.subjects = shares[i].subjects;
+        counter.shadow = shadow;
+        add_part(charge, counter);
+      }
     }
-  }
   for (Charge& charge : batch.charges) charge.held = nullptr;
   if (!allowed || untaken) {
     // Rules in shadow took their units alone: they hold nothing without the enforced ones.
@@ -782,7 +848,7 @@ void Holds::reserve(HoldCall& call, const HoldTerms& terms, const request::Batch
       apply(unused, settling, now);
       record.counters.clear();
     }
-    leave_room(call.user);
+    leave_room(Room::held, call.user, 1);
     call.made_id.clear();
     call.outcome = !decided  ? HoldOutcome::failed
                    : allowed ? HoldOutcome::not_held
@@ -790,26 +856,93 @@ void Holds::reserve(HoldCall& call, const HoldTerms& terms, const request::Batch
     if (call.outcome == HoldOutcome::refused) count(Event::refused);
     return;
   }
-  push_due(shard, shard.insert(record), record.end.us);
-  held_.fetch_add(1);
+  insert(shard, record);
   count(Event::held);
   answer_held(call, record, now);
 }
 
+void Holds::insert(Shard& shard, Record& record) {
+  const uint32_t place = shard.insert(record);
+  count_bytes(record.name, 0, shard.places[place].size);
+  push_due(shard, place, record.end.us);
+}
+
+bool Holds::claim_commit(HoldCall& call, base::Time now) {
+  const std::string& name = name_of(call.user, call.id);
+  Shard& shard = shard_of(name);
+  const std::lock_guard lock(shard.mutex);
+  if (const uint32_t place = shard.find(name);
+      place != Shard::none && !forget_old(shard, place, now))
+    return false;
+  // Where too many are remembered it is charged all the same.
+  if (!take_room(Room::settled, call.user, 1, options_.most)) return true;
+  Record record;
+  record.name = name;
+  record.state = State::committed;
+  record.is_counted = record.late = true;
+  record.began = now;
+  record.end = {later_us(now, options_.remember)};
+  record.reserved.assign(call.units.size(), 0);
+  record.used = call.units;
+  insert(shard, record);
+  return true;
+}
+
+void Holds::end_claim(const HoldCall& call, bool is_charged) {
+  const std::string& name = name_of(call.user, call.id);
+  Shard& shard = shard_of(name);
+  const std::lock_guard lock(shard.mutex);
+  const uint32_t place = shard.find(name);
+  if (place == Shard::none) return;
+  Loaded record(shard, place);
+  if (record->state != State::committed || record->used != call.units) return;
+  if (is_charged) {
+    record->charged = call.charged;
+    save(shard, place, record);
+  } else {
+    forget(shard, place, record);
+  }
+}
+
+// Forgets a record without counters.
+void Holds::forget(Shard& shard, uint32_t place, Loaded& record) {
+  const std::string_view user = user_in(record->name);
+  if (record->is_counted) leave_room(Room::settled, user, 1);
+  count_bytes(record->name, shard.places[place].size, 0);
+  record.erase();
+}
+
 // ---- Settling ----
 
-// Settles the charges all or nothing. False: the call says why not, and nothing has changed.
+// Settles the charges of enforced rules all or nothing, and then those of rules in shadow, each by
+// itself. False: the call says why not, and nothing has changed.
 bool Holds::apply(HoldCall& call, Settling& settling, base::Time now) {
-  if (settling.charges.empty()) return true;
-  request::Group group;
-  group.charge_count = static_cast<uint32_t>(settling.charges.size());
-  group.holds = true;
-  const Applied applied = store_.apply({{&group, 1}, settling.charges, settling.decisions}, now);
-  if (applied.later || group.error != request::Error::none) {
-    call.outcome = HoldOutcome::failed;
-    call.error = applied.later ? request::Error::store : group.error;
-    return false;
+  const std::span<request::Group> groups = settling.groups;
+  const bool enforces = !groups.empty() && !groups.front().may_fail;
+  if (enforces) {
+    request::Group& group = groups.front();
+    const Applied applied = store_.apply({{&group, 1}, settling.charges, settling.decisions}, now);
+    if (applied.later || group.error != request::Error::none) {
+      call.outcome = HoldOutcome::failed;
+      call.error = applied.later ? request::Error::store : group.error;
+      return false;
+    }
+    show(call, settling, group);
+    if (!group.allowed) {
+      call.outcome = HoldOutcome::refused;
+      return false;
+    }
   }
+  for (std::span<request::Group> rest = groups.subspan(enforces ? 1 : 0); !rest.empty();) {
+    const Applied applied = store_.apply({rest, settling.charges, settling.decisions}, now);
+    if (applied.later) break;
+    rest = rest.subspan(applied.settled);
+  }
+  return true;
+}
+
+// Tells which limit of the group is nearest to its end.
+void Holds::show(HoldCall& call, const Settling& settling, const request::Group& group) {
   call.has_decision = false;
   const auto show = [&](size_t i, const limit::Limit& limit, const limit::Decision& decision,
                         const auto& is_tighter) {
@@ -819,7 +952,7 @@ bool Holds::apply(HoldCall& call, Settling& settling, base::Time now) {
     call.decision = decision;
     call.rule = settling.sources[i]->rule;
   };
-  for (size_t i = 0; i < settling.charges.size(); ++i) {
+  for (size_t i = group.charge_first; i < group.charge_first + group.charge_count; ++i) {
     const Charge& charge = settling.charges[i];
     const HeldCharge& held = settling.held[i];
     if (charge.verb == Verb::settle) {
@@ -831,8 +964,6 @@ bool Holds::apply(HoldCall& call, Settling& settling, base::Time now) {
         show(i, charge.limits[l], settling.decisions[charge.decision_first + l],
              request::is_tighter);
   }
-  if (!group.allowed) call.outcome = HoldOutcome::refused;
-  return group.allowed;
 }
 
 void Holds::settle(HoldCall& call, base::Time now) {
@@ -858,6 +989,7 @@ void Holds::settle(HoldCall& call, base::Time now) {
   }
   const bool counts = call.ask == HoldAsk::extend || call.ask == HoldAsk::commit;
   if (counts && call.units.size() != record.reserved.size()) {
+    call.reserved = record.reserved;
     call.outcome = HoldOutcome::wrong_number;
     return;
   }
@@ -881,6 +1013,12 @@ void Holds::settle(HoldCall& call, base::Time now) {
 // These three change the record. False: nothing has changed, and the call says why.
 
 bool Holds::extend(HoldCall& call, Record& record, base::Time now) {
+  size_t bytes = 0;
+  for (const Counter& counter : record.counters) bytes += 64 + 20 * counter.source->limits.size();
+  if (!has_bytes(call.user, bytes)) {
+    call.outcome = HoldOutcome::full;
+    return false;
+  }
   Settling& settling = Settling::begin(record);
   for (const Counter& counter : record.counters)
     settling.add(spaces_, counter, {}, Verb::reserve, counter.share_of(call.units), 0);
@@ -891,9 +1029,9 @@ bool Holds::extend(HoldCall& call, Record& record, base::Time now) {
     }
     return false;
   }
-  for (size_t i = 0; i < record.counters.size(); ++i) {
-    add_part(settling.charges[i], record.counters[i]);
-  }
+  // One in shadow may have refused.
+  for (size_t i = 0; i < record.counters.size(); ++i)
+    if (settling.held[i].is_taken) add_part(settling.charges[i], record.counters[i]);
   for (size_t i = 0; i < record.reserved.size(); ++i)
     record.reserved[i] = std::min(record.reserved[i] + call.units[i], limit::used_max);
   bound_parts(record, now);
@@ -903,7 +1041,7 @@ bool Holds::extend(HoldCall& call, Record& record, base::Time now) {
 // The oldest parts of a hold that has too many count as used.
 void Holds::bound_parts(Record& record, base::Time now) {
   for (Counter& counter : record.counters) {
-    if (counter.parts.size() <= parts_max) continue;
+    if (counter.parts.size() <= std::max<size_t>(parts_max / record.counters.size(), 4)) continue;
     const Counter::Part& oldest = counter.parts.front();
     Settling& settling = Settling::begin(1, 1);
     settling.add(spaces_, counter, {&oldest, 1}, Verb::settle, 0, oldest.units);
@@ -914,15 +1052,6 @@ void Holds::bound_parts(Record& record, base::Time now) {
   }
 }
 
-namespace {
-
-// What came of one subject's units: `most` went back to any of its counters.
-int64_t returned_of(int64_t reserved, int64_t used, int64_t most) {
-  return std::min(std::max<int64_t>(reserved - used, 0), most);
-}
-
-}  // namespace
-
 // Settles all counters of the hold with what was used of each subject. False: nothing has changed.
 bool Holds::settle_all(HoldCall& call, Record& record, std::span<const int64_t> used,
                        base::Time now) {
@@ -930,20 +1059,34 @@ bool Holds::settle_all(HoldCall& call, Record& record, std::span<const int64_t> 
   for (const Counter& counter : record.counters)
     settling.add_settled(spaces_, counter, counter.share_of(used));
   if (!apply(call, settling, now)) return false;
+  // Subjects that share a counter are told of together, as one may have used what another left.
   call.returned = call.charged = 0;
   const bool was_released = record.state == State::released;
-  for (size_t s = 0; s < used.size(); ++s) {
-    int64_t most = 0, dropped = 0;
+  for (uint64_t left = used.size() < 64 ? (uint64_t{1} << used.size()) - 1 : UINT64_MAX;
+       left != 0;) {
+    uint64_t subjects = left & (~left + 1);
+    for (uint64_t before = 0; before != subjects;) {
+      before = subjects;
+      for (const Counter& counter : record.counters)
+        if (!counter.shadow && (counter.subjects & subjects) != 0) subjects |= counter.subjects;
+    }
+    left &= ~subjects;
+    int64_t its_reserved = 0, its_used = 0, returned = 0, dropped = 0;
     bool any = false;
+    for (size_t s = 0; s < used.size(); ++s) {
+      if ((subjects >> s & 1) == 0) continue;
+      its_used += used[s];
+      if (!was_released) its_reserved += record.reserved[s];
+    }
     for (size_t i = 0; i < record.counters.size(); ++i) {
-      if ((record.counters[i].subjects >> s & 1) == 0) continue;
+      const Counter& counter = record.counters[i];
+      if (counter.shadow || (counter.subjects & subjects) == 0) continue;
       any = true;
-      most = std::max(most, settling.held[i].returned);
+      returned = std::max(returned, settling.held[i].returned);
       dropped = std::max(dropped, settling.charges[i].dropped);
     }
-    const int64_t reserved = was_released ? 0 : record.reserved[s];
-    call.returned += returned_of(reserved, used[s], most);
-    if (any) call.charged += std::max<int64_t>(used[s] - reserved - dropped, 0);
+    call.returned += std::clamp<int64_t>(its_reserved - its_used, 0, returned);
+    if (any) call.charged += std::max<int64_t>(its_used - its_reserved - dropped, 0);
   }
   for (Counter& counter : record.counters) {
     counter.parts.clear();
@@ -1026,20 +1169,21 @@ bool Holds::forget_old(Shard& shard, uint32_t place, base::Time now) {
   HoldCall unused;
   if (record->state == State::kept && !settle_all(unused, *record, record->reserved, now))
     return false;
-  leave_room(user_in(record->name));
   record->counters.clear();
-  record.erase();
+  forget(shard, place, record);
   return true;
 }
 
-void Holds::end_due_of(Shard& shard, base::Time now) {
+// Looks at so much as `budget` has, in charges, and takes that from it.
+void Holds::end_due_of(Shard& shard, base::Time now, size_t& budget) {
   const std::lock_guard lock(shard.mutex);
-  for (size_t n = 0; n < ends_at_once && !shard.due.empty(); ++n) {
+  while (budget > 0 && !shard.due.empty() && shard.due.top().at_us <= now.us) {
     const Shard::Due one = shard.due.top();
-    if (one.at_us > now.us) break;
     shard.due.pop();
     if (!shard.is_valid(one)) continue;
     shard.places[one.place].due_us = never_us;
+    const size_t cost = 1 + shard.places[one.place].size / bytes_of_record;
+    budget -= std::min(budget, cost);
     if (forget_old(shard, one.place, now)) continue;
     Loaded record(shard, one.place);
     if (record->end > now)
@@ -1054,56 +1198,68 @@ void Holds::end_due_of(Shard& shard, base::Time now) {
 
 void Holds::end_due(base::Time now) {
   if (next_due_us_.load(std::memory_order_relaxed) > now.us) return;
-  // What is pushed meanwhile lowers it again.
-  next_due_us_.store(never_us);
-  for (Shard& shard : *shards_) {
-    if (shard.next_us.load() <= now.us) end_due_of(shard, now);
-    note_due(shard.next_us.load());
+  // While this looks, others come again soon, so that none sleeps past an end that is found here.
+  int64_t meanwhile = later_us(now, look_again);
+  next_due_us_.store(meanwhile);
+  size_t budget = ends_at_once;
+  int64_t next = never_us;
+  const size_t first = first_shard_.fetch_add(1, std::memory_order_relaxed);
+  for (size_t i = 0; i < shard_count; ++i) {
+    Shard& shard = (*shards_)[(first + i) % shard_count];
+    if (shard.next_us.load() <= now.us && budget > 0) end_due_of(shard, now, budget);
+    next = std::min(next, shard.next_us.load());
   }
+  if (next < meanwhile)
+    note_due(next);
+  else
+    next_due_us_.compare_exchange_strong(meanwhile, next);
 }
 
 // ---- For people ----
 
 void Holds::each(base::Time now, const std::function<bool(const Listed&)>& visit) const {
+  constexpr uint32_t at_once = 64;  // with a shard's lock
   std::vector<Listed> some;
   for (Shard& shard : *shards_) {
-    some.clear();
-    {
-      const std::lock_guard lock(shard.mutex);
-      for (uint32_t place = 0; place < shard.places.size(); ++place) {
-        if (shard.places[place].bytes == nullptr) continue;
-        const Loaded loaded(shard, place);
-        const Record& record = *loaded;
-        if (record.state != State::held) continue;
-        Listed one{
-            .id = std::string(id_in(record.name)),
-            .user = std::string(user_in(record.name)),
-            .holder = record.holder,
-            .rule = {},
-            .actor = {},
-            .counter = {},
-            .units = std::accumulate(record.reserved.begin(), record.reserved.end(), int64_t{0}),
-            .age = {std::max<int64_t>(now.us - record.began.us, 0)},
-            .ends_in = {std::max<int64_t>(record.end.us - now.us, 0)}};
-        if (!record.counters.empty()) {
-          const Counter& counter = record.counters.front();
-          one.rule = counter.source->rule;
-          one.actor = counter.key;
-          const request::Space& space = *counter.source->space.get();
-          one.counter = space.prefix + counter.key + space.suffix;
+    for (uint32_t from = 0;; from += at_once) {
+      some.clear();
+      {
+        const std::lock_guard lock(shard.mutex);
+        if (from >= shard.places.size()) break;
+        const auto end = std::min<size_t>(from + at_once, shard.places.size());
+        for (uint32_t place = from; place < end; ++place) {
+          if (shard.places[place].bytes == nullptr) continue;
+          const Loaded record(shard, place);
+          if (record->state == State::held) some.push_back(listed(*record, now));
         }
-        some.push_back(std::move(one));
       }
+      for (const Listed& one : some)
+        if (!visit(one)) return;
     }
-    for (const Listed& one : some)
-      if (!visit(one)) return;
   }
+}
+
+Holds::Listed Holds::listed(const Record& record, base::Time now) {
+  Listed one;
+  one.id = id_in(record.name);
+  one.user = user_in(record.name);
+  one.holder = record.holder;
+  one.units = std::accumulate(record.reserved.begin(), record.reserved.end(), int64_t{0});
+  one.age = {std::max<int64_t>(now.us - record.began.us, 0)};
+  one.ends_in = {std::max<int64_t>(record.end.us - now.us, 0)};
+  if (record.counters.empty()) return one;
+  const Counter& counter = record.counters.front();
+  const request::Space& space = *counter.source->space.get();
+  one.rule = counter.source->rule;
+  one.actor = counter.key;
+  one.counter = space.prefix + counter.key + space.suffix;
+  return one;
 }
 
 Holds::Figures Holds::figures() const {
   Figures figures;
-  figures.holds = held_.load();
-  figures.remembered = records_.load() - std::min(records_.load(), figures.holds);
+  figures.holds = rooms_[static_cast<size_t>(Room::held)].load();
+  figures.remembered = rooms_[static_cast<size_t>(Room::settled)].load();
   for (size_t i = 0; i < events_.size(); ++i) figures.events[i] = events_[i].load();
   figures.reserved_units = reserved_units_.load();
   figures.used_units = used_units_.load();

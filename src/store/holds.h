@@ -2,8 +2,9 @@
 // and what was settled. The units themselves are in the store, taken as by any take, so that other
 // requests see them without a rule. One for a server, shared by its workers; any thread.
 //
-//   bound     `most` holds, settled ones that are remembered included; of one user a share of them.
-//             Past it a new one is refused (HoldOutcome::full), and others go on.
+//   bound     `most` holds, as many that are settled and remembered, and 512 bytes for each of
+//             these; of one user a share of each. Past it a new one is refused (HoldOutcome::full),
+//             a settled one is forgotten at once, and others go on.
 //   end       A hold ends at its microsecond: `end_due` gives its units back, and is called before
 //             the decisions of each batch. So many end at a time that no decision waits long;
 //             where more are due the rest end with the next batches.
@@ -61,6 +62,11 @@ class Holds {
                std::span<const int64_t> units, base::Time now);
   // All but reserve.
   void settle(request::HoldCall& call, base::Time now);
+  // Of a commit whose hold is unknown, and whose units are to be charged: remembers it, so that it
+  // is charged once. False: it is known meanwhile, so `settle` answers it. `end_claim` says whether
+  // it was charged, with what came of it in the call.
+  bool claim_commit(request::HoldCall& call, base::Time now);
+  void end_claim(const request::HoldCall& call, bool is_charged);
 
   // Ends the holds that are due, a bounded number of them.
   void end_due(base::Time now);
@@ -110,7 +116,10 @@ class Holds {
   class Loaded;
   struct Settling;
   static constexpr size_t shard_count = 64;
-  static constexpr size_t ends_at_once = 4;  // of one shard, by one call
+  static constexpr size_t ends_at_once = 256;  // by one call
+  // The holds together may have so many bytes each: those of a hold with several counters or parts
+  // are more, those of most are fewer.
+  static constexpr size_t bytes_of_record = 512;
   // Of a hold that is extended more often the oldest units count as used.
   static constexpr size_t parts_max = 256;
 
@@ -119,8 +128,19 @@ class Holds {
   Shard& shard_of(std::string_view name) const;
   SourceRef source_of(const request::Charge& charge, std::string_view rule);
   void add_part(const request::Charge& charge, Counter& counter);
-  bool take_room(std::string_view user);
-  void leave_room(std::string_view user);
+  // What is counted of all holds, and of each user's.
+  enum class Room : uint8_t { held, settled, bytes };
+  using UserRoom = std::array<size_t, 3>;
+  std::atomic<size_t>& room_of(Room room) { return rooms_[static_cast<size_t>(room)]; }
+  size_t part_of(size_t most) const;
+  bool take_room(Room room, std::string_view user, size_t n, size_t most);
+  void leave_room(Room room, std::string_view user, size_t n);
+  bool has_bytes(std::string_view user, size_t n);
+  void count_bytes(std::string_view name, size_t was, size_t is);
+  void insert(Shard& shard, Record& record);
+  void forget(Shard& shard, uint32_t place, Loaded& record);
+  static void show(request::HoldCall& call, const Settling& settling, const request::Group& group);
+  static Listed listed(const Record& record, base::Time now);
   void count(Event event) {
     events_[static_cast<size_t>(event)].fetch_add(1, std::memory_order_relaxed);
   }
@@ -140,7 +160,7 @@ class Holds {
   bool forget_old(Shard& shard, uint32_t place, base::Time now);
   void set_state(Record& record, State state, base::Time now);
   void save(Shard& shard, uint32_t place, Loaded& record);
-  void end_due_of(Shard& shard, base::Time now);
+  void end_due_of(Shard& shard, base::Time now, size_t& budget);
 
   Store& store_;
   request::Spaces& spaces_;
@@ -148,10 +168,11 @@ class Holds {
   const base::Hash hash_;
   const std::unique_ptr<std::array<Shard, shard_count>> shards_;
   std::atomic<int64_t> next_due_us_{INT64_MAX};
-  std::atomic<size_t> records_{0}, held_{0};
+  std::array<std::atomic<size_t>, 3> rooms_{};  // by Room
+  std::atomic<size_t> first_shard_{0};
   const std::unique_ptr<Sources> sources_;
   std::mutex users_mutex_;
-  std::unordered_map<std::string, size_t> users_;  // how many records a user has
+  std::unordered_map<std::string, UserRoom> users_;
   std::array<std::atomic<uint64_t>, event_names.size()> events_{};
   std::atomic<uint64_t> reserved_units_{0}, used_units_{0};
 };

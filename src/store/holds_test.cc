@@ -99,8 +99,9 @@ TEST(Holds, AReservationIsTakenAtOnceAndCommitted) {
   EXPECT_EQ(world.used("both"), 50);
   const HoldCall done = world.ask(HoldAsk::commit, first_id, {10, 25});
   EXPECT_EQ(done.outcome, HoldOutcome::done);
-  EXPECT_EQ(done.returned, 20);
-  EXPECT_EQ(done.charged, 5);
+  // Both share a counter, so they are told of together.
+  EXPECT_EQ(done.returned, 15);
+  EXPECT_EQ(done.charged, 0);
   EXPECT_FALSE(done.late || done.repeated);
   EXPECT_EQ(world.used("a"), 10);
   EXPECT_EQ(world.used("b"), 25);
@@ -174,12 +175,123 @@ TEST(Holds, AreBounded) {
   EXPECT_EQ(world.reserve(second_id, {1, 0}, {}, 0, "bob").outcome, HoldOutcome::done);
   EXPECT_EQ(world.reserve(second_id, {1, 0}, {}, 0, "eve").outcome, HoldOutcome::full);
   EXPECT_EQ(world.used("a"), 2);
-  // A settled one is remembered; then there is room.
   world.ask(HoldAsk::release, first_id, {}, {}, "ann");
-  EXPECT_EQ(world.reserve(second_id, {1, 0}, {}, 0, "eve").outcome, HoldOutcome::full);
-  world.now += 601 * second;
-  world.used("a");
   EXPECT_EQ(world.reserve(second_id, {1, 0}, {}, 0, "eve").outcome, HoldOutcome::done);
+  // As many are remembered. What is settled then is forgotten at once, and holds up nobody.
+  EXPECT_EQ(world.ask(HoldAsk::commit, second_id, {3, 0}, {}, "eve").outcome, HoldOutcome::done);
+  EXPECT_EQ(world.holds.figures().remembered, 2u);
+  EXPECT_EQ(world.ask(HoldAsk::commit, second_id, {2, 0}, {}, "bob").outcome, HoldOutcome::done);
+  world.used("a");
+  EXPECT_EQ(world.holds.figures().remembered, 2u);
+  EXPECT_EQ(world.ask(HoldAsk::commit, second_id, {2, 0}, {}, "bob").outcome, HoldOutcome::unknown);
+  EXPECT_EQ(world.used("a"), 5);
+  EXPECT_EQ(world.reserve(second_id, {1, 0}, {}, 0, "zoe").outcome, HoldOutcome::done);
+}
+
+TEST(Holds, AreBoundedInBytes) {
+  HoldCall call;
+  const std::string holder(255, 'h');
+  size_t held = 0;
+  World small({.most = 100'000});
+  // Three counters and a long holder are more than most have; 512 bytes each are there.
+  for (; held < 100'000; ++held) {
+    std::vector<request::Charge> charges;
+    std::vector<limit::Decision> decisions(40);
+    std::vector<Holds::Share> shares(40, {1, "many"});
+    std::vector<std::string> keys;
+    for (int i = 0; i < 40; ++i) keys.push_back(std::string(200, 'k') + std::to_string(i));
+    for (const std::string& key : keys) charges.push_back(small.charge(key, Verb::reserve, 0));
+    for (uint32_t i = 0; i < 40; ++i) charges[i].decision_first = i;
+    request::Group group{.charge_count = 40};
+    const int64_t units = 0;
+    call = {.holder = holder};
+    small.holds.reserve(call, {}, {{&group, 1}, charges, decisions}, shares, {&units, 1},
+                        {small.now});
+    if (call.outcome != HoldOutcome::done) break;
+  }
+  EXPECT_EQ(call.outcome, HoldOutcome::full);
+  EXPECT_GT(held, 3'000u);
+  EXPECT_LT(held, 10'000u);
+  // When they have ended, and are forgotten, there is room again.
+  for (const int64_t later : {61, 601}) {
+    small.now += later * second;
+    while (small.holds.next_due().us <= small.now) small.holds.end_due({small.now});
+  }
+  EXPECT_EQ(small.holds.figures().remembered, 0u);
+  EXPECT_EQ(small.reserve(first_id, {1, 0}).outcome, HoldOutcome::done);
+}
+
+// Rules in shadow have a group for each subject, on one counter too.
+TEST(Holds, RulesInShadowAreSettledEachByItself) {
+  for (const bool is_refused : {false, true}) {
+    World world;
+    if (is_refused) world.used("both", Verb::take, 90);
+    std::vector<request::Charge> charges{
+        world.charge("shadow", Verb::reserve, 10), world.charge("shadow", Verb::reserve, 20),
+        world.charge("shadow", Verb::reserve, 80), world.charge("both", Verb::reserve, 30)};
+    std::vector<limit::Decision> decisions(charges.size());
+    for (uint32_t i = 0; i < charges.size(); ++i) charges[i].decision_first = i;
+    std::vector<request::Group> groups;
+    for (uint32_t i = 0; i < 4; ++i)
+      groups.push_back({.charge_first = i, .charge_count = 1, .may_fail = i < 3});
+    const std::vector<Holds::Share> shares{{1, "s"}, {2, "s"}, {1, "s"}, {3, "both"}};
+    const std::vector<int64_t> units{10, 20};
+    HoldCall call{.id = first_id};
+    world.holds.reserve(call, {}, {groups, charges, decisions}, shares, units, {world.now});
+    EXPECT_EQ(call.outcome, is_refused ? HoldOutcome::refused : HoldOutcome::done);
+    // The third does not fit, and holds nothing.
+    EXPECT_EQ(world.used("shadow"), is_refused ? 0 : 30);
+    if (is_refused) continue;
+    EXPECT_EQ(world.ask(HoldAsk::extend, first_id, {5, 1}).outcome, HoldOutcome::done);
+    EXPECT_EQ(world.used("shadow"), 36);
+    EXPECT_EQ(world.used("both"), 36);
+    // One in shadow that refuses holds nobody up.
+    world.used("shadow", Verb::take, 64);
+    EXPECT_EQ(world.ask(HoldAsk::extend, first_id, {5, 0}).outcome, HoldOutcome::done);
+    EXPECT_EQ(world.used("shadow"), 100);
+    const HoldCall done = world.ask(HoldAsk::commit, first_id, {4, 3});
+    EXPECT_EQ(done.outcome, HoldOutcome::done);
+    EXPECT_EQ(done.returned, 34);
+    EXPECT_EQ(done.rule, "both");
+    EXPECT_EQ(world.used("both"), 7);
+    EXPECT_EQ(world.used("shadow"), 71);
+  }
+}
+
+// An operator sets a counter: what a hold took of it before is forgotten.
+TEST(Holds, ACounterThatIsSetForgetsThem) {
+  World world;
+  world.reserve(first_id, {40, 0});
+  request::Charge set = world.charge("a", Verb::take, 90);
+  set.reset_first = true;
+  limit::Decision decision;
+  request::Group group{.charge_count = 1};
+  world.store.apply({{&group, 1}, {&set, 1}, {&decision, 1}}, {world.now});
+  EXPECT_EQ(world.used("a"), 90);
+  world.ask(HoldAsk::release, first_id);
+  EXPECT_EQ(world.used("a"), 90);
+  EXPECT_EQ(world.used("both"), 0);
+}
+
+// A commit of an id that is unknown is claimed by the first that asks, and charged once.
+TEST(Holds, ACommitOfAnUnknownHoldIsChargedOnce) {
+  World world;
+  HoldCall call{.ask = HoldAsk::commit, .id = first_id, .units = {7}};
+  world.holds.settle(call, {world.now});
+  EXPECT_EQ(call.outcome, HoldOutcome::unknown);
+  EXPECT_TRUE(world.holds.claim_commit(call, {world.now}));
+  EXPECT_FALSE(world.holds.claim_commit(call, {world.now}));
+  world.holds.end_claim(call, false);  // it failed
+  EXPECT_EQ(world.ask(HoldAsk::commit, first_id, {7}).outcome, HoldOutcome::unknown);
+  EXPECT_TRUE(world.holds.claim_commit(call, {world.now}));
+  call.charged = 7;
+  world.holds.end_claim(call, true);
+  const HoldCall again = world.ask(HoldAsk::commit, first_id, {7});
+  EXPECT_EQ(again.outcome, HoldOutcome::done);
+  EXPECT_TRUE(again.repeated && again.late);
+  EXPECT_EQ(again.charged, 7);
+  EXPECT_EQ(world.ask(HoldAsk::commit, first_id, {8}).outcome, HoldOutcome::settled);
+  EXPECT_EQ(world.reserve(first_id, {1, 0}).outcome, HoldOutcome::settled);
 }
 
 TEST(Holds, AnotherUsersIdIsUnknown) {
@@ -197,9 +309,9 @@ TEST(Holds, ManyExtensionsKeepTheirBound) {
   EXPECT_EQ(world.used("a"), 50);
   const HoldCall back = world.ask(HoldAsk::release, first_id);
   EXPECT_EQ(back.outcome, HoldOutcome::done);
-  // The units of the last 256 parts go back; the older ones count as used.
-  EXPECT_EQ(back.returned, 32);
-  EXPECT_EQ(world.used("a"), 18);
+  // The units of the last 85 parts of each counter go back; the older ones count as used.
+  EXPECT_EQ(back.returned, 10);
+  EXPECT_EQ(world.used("a"), 40);
 }
 
 // Ids of the server, one limit, no holder: as most reservations are.

@@ -323,7 +323,7 @@ TEST(TakeBody, ReportsInvalidLimitsWithTheirPlace) {
   EXPECT_EQ(
       limit_of(R"("n": 1)"),
       "/n unknown member `n`; known are `name`, `quota`, `window`, `algorithm`, `burst`, `over`, "
-      "`time_zone`, `week_starts`, `month_day`, `year_day`, `starts_at`");
+      "`overdraft`, `time_zone`, `week_starts`, `month_day`, `year_day`, `starts_at`");
   EXPECT_EQ(limit_of(R"("quota": 1, "quota": 1)"),
             "/quota `quota` is there twice: take one of them out");
   EXPECT_EQ(limit_of(R"("algorithm": "slidinglog")"),
