@@ -169,7 +169,7 @@ void check_store(const Config& config, base::Diagnostics& diagnostics) {
   const HoldSettings& holds = config.holds;
   for (const std::string* origin :
        {&holds.most.origin, &holds.ttl.origin, &holds.remember.origin}) {
-    if (origin->empty() || (!store.redis && store.effective_durability() == Durability::none))
+    if (*origin == "default" || (!store.redis && store.effective_durability() == Durability::none))
       continue;
     base::Diagnostic place;
     place.severity = base::Diagnostic::Severity::warning;

@@ -174,7 +174,11 @@ struct Holds::Record {
   base::Duration ttl{};
   std::vector<Counter> counters;
   std::vector<int64_t> reserved, used;  // of each subject
-  int64_t returned = 0, charged = 0;    // of the commit
+  // Of the commit, so that it is answered again: what went back and was charged, and the limit that
+  // it showed; its rule is empty if it has none.
+  int64_t returned = 0, charged = 0, shown_limit = 0, shown_remaining = 0;
+  std::string shown_rule;
+  bool has_shown = false;
   bool late = false;
   bool is_counted = false;  // among those that are remembered
 };
@@ -253,8 +257,8 @@ struct Holds::Packed {
 };
 
 size_t Holds::Packed::bytes_max(const Record& record) {
-  size_t numbers = 16 + record.reserved.size() + record.used.size();
-  size_t others = record.name.size() + record.holder.size();
+  size_t numbers = 20 + record.reserved.size() + record.used.size();
+  size_t others = record.name.size() + record.holder.size() + record.shown_rule.size();
   for (const Counter& counter : record.counters) {
     numbers += 9;
     others += sizeof(const Source*) + counter.key.size();
@@ -286,6 +290,12 @@ std::string_view Holds::Packed::pack(Record& record) {
   for (const int64_t n : record.used) to.folded(n);
   to.folded(record.returned);
   to.folded(record.charged);
+  to.number(record.has_shown ? 1 : 0);
+  if (record.has_shown) {
+    to.folded(record.shown_limit);
+    to.folded(record.shown_remaining);
+    to.text(record.shown_rule);
+  }
   to.number(record.counters.size());
   for (Counter& counter : record.counters) {
     to.source(counter.source);
@@ -335,6 +345,12 @@ void Holds::Packed::unpack(const char* bytes, Record& record) {
   for (int64_t& n : record.used) n = from.folded();
   record.returned = from.folded();
   record.charged = from.folded();
+  record.has_shown = from.number() == 1;
+  if (record.has_shown) {
+    record.shown_limit = from.folded();
+    record.shown_remaining = from.folded();
+    record.shown_rule = from.text();
+  }
   record.counters.resize(from.number());
   for (Counter& counter : record.counters) {
     counter.source = from.source();
@@ -730,6 +746,21 @@ void Holds::answer_again(HoldCall& call, const Record& record) const {
   call.charged = record.charged;
   call.late = record.late;
   call.repeated = true;
+  call.has_decision = record.has_shown;
+  if (!record.has_shown) return;
+  call.decision = {true, record.shown_limit, record.shown_remaining, {}, {}};
+  call.limit = {limit::Algorithm::fixed_window, record.shown_limit};
+  call.rule = record.shown_rule;
+}
+
+// What the call shows is kept with the record.
+void Holds::keep_shown(const HoldCall& call, Record& record) {
+  record.returned = call.returned;
+  record.charged = call.charged;
+  record.has_shown = call.has_decision;
+  record.shown_limit = call.decision.limit;
+  record.shown_remaining = call.decision.remaining;
+  record.shown_rule = call.rule;
 }
 
 // Why a hold that is not held any more is not changed.
@@ -806,7 +837,7 @@ void Holds::reserve(HoldCall& call, const HoldTerms& terms, const request::Batch
   record.counters.clear();
   record.used.clear();
   record.returned = record.charged = 0;
-  record.late = false;
+  record.has_shown = record.late = false;
   if (allowed) {
     record.name = name;
     record.terms = terms;
@@ -897,7 +928,7 @@ void Holds::end_claim(const HoldCall& call, bool is_charged) {
   Loaded record(shard, place);
   if (record->state != State::committed || record->used != call.units) return;
   if (is_charged) {
-    record->charged = call.charged;
+    keep_shown(call, *record);
     save(shard, place, record);
   } else {
     forget(shard, place, record);
@@ -1114,8 +1145,7 @@ bool Holds::commit(HoldCall& call, Record& record, base::Time now) {
   if (!settle_all(call, record, call.units, now)) return false;
   record.counters.clear();
   record.used = call.units;
-  record.returned = call.returned;
-  record.charged = call.charged;
+  keep_shown(call, record);
   record.late = late;
   set_state(record, State::committed, now);
   count(late ? Event::late : Event::committed);

@@ -140,6 +140,7 @@ class Holds {
   void insert(Shard& shard, Record& record);
   void forget(Shard& shard, uint32_t place, Loaded& record);
   static void show(request::HoldCall& call, const Settling& settling, const request::Group& group);
+  static void keep_shown(const request::HoldCall& call, Record& record);
   static Listed listed(const Record& record, base::Time now);
   void count(Event event) {
     events_[static_cast<size_t>(event)].fetch_add(1, std::memory_order_relaxed);

@@ -18,6 +18,7 @@
 #include "request/space.h"
 #include "store/embedded_store.h"
 #include "tests/support/dice.h"
+#include "tests/support/patience.h"
 
 namespace sluice::store::holds_test {
 namespace {
@@ -316,6 +317,7 @@ TEST(Holds, ManyExtensionsKeepTheirBound) {
 
 // Ids of the server, one limit, no holder: as most reservations are.
 TEST(Holds, AreSmall) {
+  if (tests::sanitized) GTEST_SKIP() << "a sanitizer's memory is not the program's";
   World world({.most = 200'000});
   const auto resident = [] {
     size_t pages = 0, all = 0;

@@ -453,8 +453,14 @@ TEST(HttpHolds, AnUnknownCommitWithSubjectsChargesThem) {
   EXPECT_EQ(done.at("rule"), "keeps");
   EXPECT_EQ(in.left(), 93);
   EXPECT_EQ(in.ask("/v1/commit", with(body, {{"n", Json::array({7})}})).status, 400);
-  EXPECT_EQ(in.ask("/v1/commit", with(about({{"no", "rule"}}), {{"id", in.id}, {"n", 1}})).status,
-            404);
+  // Sent again it is not charged again.
+  const Json again = told(in.ask("/v1/commit", body));
+  EXPECT_EQ(again.at("repeated"), true);
+  EXPECT_EQ(again.at("charged"), 157);
+  EXPECT_EQ(in.left(), 93);
+  EXPECT_EQ(
+      in.ask("/v1/commit", with(about({{"no", "rule"}}), {{"id", in.id + "-x"}, {"n", 1}})).status,
+      404);
 }
 
 TEST(HttpHolds, LimitsThatComeWithARequestAreHeldToo) {

@@ -224,6 +224,7 @@ void Exchange::clear() {
   auth_remaining_ = -1;
   auth_rule_.clear();
   once_.reset();
+  hold_.reset();
   if (span_) [[unlikely]]
     span_.give_up();
 }
@@ -614,7 +615,7 @@ Exchange::Begun Exchange::ask_hold(const ConnectionContext& around, uint32_t not
                                    request::Requests& requests) {
   const TakeBody& body = around.worker.body;
   const bool reserves = route_->action == Action::reserve;
-  hold_.clear();
+  hold_ = std::make_unique<HoldAnswer>();
   asks_.is_several = body.has_takes;
   asks_.has_list = body.has_takes || body.has_units_list;
   asks_.detail = body.detail;
@@ -790,6 +791,7 @@ Exchange::Begun Exchange::ask_health(uint32_t note, request::Requests& requests)
 void Exchange::forget(const ConnectionContext& around) {
   end_wait(around);
   once_.reset();
+  hold_.reset();
   if (span_) [[unlikely]]
     span_.give_up();
 }
@@ -909,7 +911,7 @@ void Exchange::write_problem(const ConnectionContext& around, Answer& answer) co
   answer.content_type = short_form ? json_type : problem_type;
   answer.body.append('{');
   append_problem(problem_, short_form, answer.body);
-  if (&kind == &problems::already_settled) answer.body.append(hold_.view());
+  if (&kind == &problems::already_settled && hold_) answer.body.append(hold_->text.view());
   answer.body.append('}');
 }
 
@@ -990,11 +992,11 @@ void Exchange::write_hold(Answer& answer) const {
                                    : "\"allowed\": false, \"takes\": [");
     body.append(members_.view());
     if (asks_.is_several) body.append(']');
-    body.append(hold_.view());
+    if (hold_) body.append(hold_->text.view());
     if (outcome_.is_repeated) body.append(", \"repeated\": true");
     append_generation(generation_, body);
-  } else {
-    body.append(hold_.view());
+  } else if (hold_) {
+    body.append(hold_->text.view());
   }
   body.append('}');
 }
@@ -1697,17 +1699,17 @@ void Exchange::take_hold(const HoldCall& call, const Verdict& verdict, bool last
       if (!outcome_.denied) append_hold(call);
       break;
     case HoldAsk::renew:
-      hold_.append("\"id\": ");
-      append_json_text(call.made_id, hold_);
-      hold_.append(", \"ttl\": ");
-      append_json_seconds(call.ends_in, hold_);
+      hold_->text.append("\"id\": ");
+      append_json_text(call.made_id, hold_->text);
+      hold_->text.append(", \"ttl\": ");
+      append_json_seconds(call.ends_in, hold_->text);
       break;
     case HoldAsk::commit:
       append_committed(call);
       break;
     case HoldAsk::release:
-      hold_.append("\"state\": \"released\", \"returned\": ");
-      base::append_decimal(call.returned, hold_);
+      hold_->text.append("\"state\": \"released\", \"returned\": ");
+      base::append_decimal(call.returned, hold_->text);
       break;
   }
 }
@@ -1733,10 +1735,10 @@ void Exchange::take_extend(const HoldCall& call) {
 // Of a commit that charges its subjects, as its hold is unknown: notes the limit to show.
 void Exchange::take_commit(const HoldCall& call, const Verdict& verdict) {
   if (call.has_decision || verdict.tightest == nullptr) return;
-  if (!members_.empty() && !request::is_tighter_of_charge(*verdict.tightest, settled_)) return;
-  settled_ = *verdict.tightest;
+  if (!members_.empty() && !request::is_tighter_of_charge(*verdict.tightest, hold_->shown)) return;
+  hold_->shown = *verdict.tightest;
   members_.clear();
-  append_settled(settled_, members_);
+  append_settled(hold_->shown, members_);
   append_rule(rule_of(verdict), members_);
 }
 
@@ -1763,8 +1765,8 @@ bool Exchange::fail_hold(const HoldCall& call, const Verdict& verdict,
              "sent again unchanged");
       return true;
     case HoldOutcome::settled:
-      hold_.append(", \"n\": ");
-      append_units(call.used, hold_);
+      hold_->text.append(", \"n\": ");
+      append_units(call.used, hold_->text);
       refuse(problems::already_settled,
              call.ask == HoldAsk::reserve
                  ? "the reservation with this id is committed, with the units in `n`: make a new "
@@ -1838,33 +1840,34 @@ void Exchange::append_units(std::span<const int64_t> units, base::Buffer& out) c
 }
 
 void Exchange::append_hold(const HoldCall& call) {
-  if (call.outcome != HoldOutcome::done) return hold_.append(", \"id\": null, \"held\": false");
-  hold_.append(", \"id\": ");
-  append_json_text(call.made_id, hold_);
-  hold_.append(", \"ttl\": ");
-  append_json_seconds(call.ends_in, hold_);
-  hold_.append(", \"reserved\": ");
-  append_units(call.reserved, hold_);
+  if (call.outcome != HoldOutcome::done)
+    return hold_->text.append(", \"id\": null, \"held\": false");
+  hold_->text.append(", \"id\": ");
+  append_json_text(call.made_id, hold_->text);
+  hold_->text.append(", \"ttl\": ");
+  append_json_seconds(call.ends_in, hold_->text);
+  hold_->text.append(", \"reserved\": ");
+  append_units(call.reserved, hold_->text);
 }
 
 void Exchange::append_committed(const HoldCall& call) {
-  hold_.append("\"state\": \"committed\", \"n\": ");
-  append_units(call.used, hold_);
-  hold_.append(", \"returned\": ");
-  base::append_decimal(call.returned, hold_);
-  hold_.append(", \"charged\": ");
-  base::append_decimal(call.charged, hold_);
-  hold_.append(call.late ? ", \"late\": true" : ", \"late\": false");
-  hold_.append(call.repeated ? ", \"repeated\": true" : ", \"repeated\": false");
+  hold_->text.append("\"state\": \"committed\", \"n\": ");
+  append_units(call.used, hold_->text);
+  hold_->text.append(", \"returned\": ");
+  base::append_decimal(call.returned, hold_->text);
+  hold_->text.append(", \"charged\": ");
+  base::append_decimal(call.charged, hold_->text);
+  hold_->text.append(call.late ? ", \"late\": true" : ", \"late\": false");
+  hold_->text.append(call.repeated ? ", \"repeated\": true" : ", \"repeated\": false");
   if (call.has_decision) {
-    append_settled(call.decision, hold_);
-    append_rule(call.rule, hold_);
+    append_settled(call.decision, hold_->text);
+    append_rule(call.rule, hold_->text);
   } else if (!members_.empty()) {
-    hold_.append(members_.view());
+    hold_->text.append(members_.view());
   } else {
-    append_rule({}, hold_);
+    append_rule({}, hold_->text);
   }
-  append_generation(generation_, hold_);
+  append_generation(generation_, hold_->text);
 }
 
 // For a reset: the peek's verdict counts the counters, the put's has nothing to add.

@@ -344,10 +344,13 @@ class Exchange {
   };
   bool has_claim() const { return once_ != nullptr && once_->claim; }
   std::unique_ptr<Once> once_;
-  // Set for holds alone: members of the answer that tell the hold; and of a commit that is a charge
-  // the decision that members_ show.
-  base::Buffer hold_;
-  limit::Decision settled_{};
+  // Of a request about a hold: members of the answer that tell the hold; and of a commit that is a
+  // charge the decision that members_ show. Null: of another request.
+  struct HoldAnswer {
+    base::Buffer text;
+    limit::Decision shown{};
+  };
+  std::unique_ptr<HoldAnswer> hold_;
   otlp::OpenSpan span_;  // none: the request is not traced
 };
 
