@@ -160,7 +160,7 @@ TEST(EnvoyFile, OverdraftSaysWhatALimitMayOwe) {
                   "overdraft: has no effect: without `over: count` nothing is owed"),
         std::pair("{unlimited: true, overdraft: 5}", "overdraft: contradicts `unlimited: true`"),
         std::pair("{window: 5s, requests_per_unit: 5, over: count, overdraft: -1}",
-                  "overdraft: -1 is out of range"),
+                  "overdraft: `-1` is out of range"),
         std::pair("{window: 5s, requests_per_unit: 5, over: count, overdraft: x}",
                   "is not a whole number")}) {
     const std::string said = said_of("  - key: k\n    rate_limit: " + std::string(limit) + "\n");

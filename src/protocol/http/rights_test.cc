@@ -45,7 +45,7 @@ const std::map<std::string_view, Line> lines = {
     {"/v1/reserve", {by_ip("a")}},
     {"/v1/extend", {R"({"id": "hold-0000-0000-1", "n": 1})", 404, false}},
     {"/v1/renew", {R"({"id": "hold-0000-0000-1"})", 404, false}},
-    {"/v1/commit", {by_ip("a", R"(, "id": "hold-0000-0000-1", "n": 1)")}},
+    {"/v1/commit", {by_ip("a", R"(, "id": "hold-0000-0000-2", "n": 1)")}},
     {"/v1/release", {R"({"id": "hold-0000-0000-1"})", 404, false}},
     {"/v1/acquire", {"{}", 501, false}},
     {"*", {"", 204, false, "OPTIONS"}},
