@@ -193,11 +193,14 @@ Table store_table(StoreSettings& store) {
 Table holds_table(HoldSettings& holds) {
   constexpr base::Duration least = base::milliseconds(1), day{base::bounds::hold_us_max};
   return {setting("max", holds.most, Number{1, base::bounds::holds_max},
-                  {.help = "reservations at most, settled ones that are remembered included"}),
+                  {.help = "reservations at most; as many settled ones are remembered",
+                   .shown = Shown::changed}),
           setting("ttl", holds.ttl, Length{least, day, {}, "60s"},
-                  {.help = "how long a reservation is held unless it says so itself"}),
+                  {.help = "how long a reservation is held unless it says so itself",
+                   .shown = Shown::changed}),
           setting("remember", holds.remember, Length{least, day, {}, "10m"},
-                  {.help = "how long a settled reservation is known, so that it is settled once"})};
+                  {.help = "how long a settled reservation is known, so that it is settled once",
+                   .shown = Shown::changed})};
 }
 
 Table modules_table(LogConfig& log) {
