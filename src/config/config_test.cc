@@ -185,7 +185,7 @@ auto read_config_mistakes() {
       {"zzz: 4",
        "2:1: error: zzz: is not a known key; known here: listen, workers, connections, drain, "
        "time_zone_data, "
-       "store, log, otlp, divvy, droplet, resp, envoy, http, users, admin, policy, rules"},
+       "store, holds, log, otlp, divvy, droplet, resp, envoy, http, users, admin, policy, rules"},
       {"policy: [{ divvy: b.ini }]",
        "2:1: error: policy: occurs twice, first on line 1; keep one of them"},
       {"workers: 0",

@@ -326,8 +326,15 @@ void Engine::settle_hold(Batch& batch) {
     batch.settled = batch.plan.parts().back().groups_end;
     return;
   }
-  // A commit of a hold that is not known charges its subjects.
-  if (decider_.settle_all(batch, batch.now)) {
+  // A commit of a hold that is not known charges its subjects, if a rule applies to one.
+  const auto decides = [&](const policy::Plan::RequestPlan& part) {
+    return std::ranges::any_of(batch.plan.steps(part),
+                               [](const auto& step) { return step.rule->mode == Mode::enforce; });
+  };
+  if (std::ranges::none_of(batch.plan.parts(), decides)) {
+    call.outcome = HoldOutcome::unknown;
+    batch.hold_is_answered = true;
+  } else if (decider_.settle_all(batch, batch.now)) {
     call.outcome = HoldOutcome::done;
     call.late = true;
     for (const request::Group& group : batch.plan.batch().groups) {

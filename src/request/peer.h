@@ -118,15 +118,15 @@ struct Peer {
   // time of its batch. Null: there are none of these.
   base::Clock* clock = nullptr;
   ChargeIds* charge_ids = nullptr;  // null: charges with ids are refused
-  bool keeps_holds = false;         // HoldCall can be asked; else reservations are refused
   otlp::Spans* spans = nullptr;     // the worker's; null: requests are not traced
   // The client's "ADDRESS:PORT"; empty where the protocol does not ask for it, or the client has
   // none (a UNIX socket).
   std::string address{};
   // The name in the certificate that the client has shown, which is trusted; empty: none.
   std::string certificate{};
-  uint16_t port = 0;    // the listener's
-  bool strict = false;  // the listener's option `strict`: ambiguous requests are errors
+  uint16_t port = 0;         // the listener's
+  bool strict = false;       // the listener's option `strict`: ambiguous requests are errors
+  bool keeps_holds = false;  // HoldCall can be asked; else reservations are refused
 };
 
 }  // namespace sluice::request

@@ -270,9 +270,9 @@ class World {
             .worker = &worker,
             .clock = &clock_,
             .charge_ids = ids.get(),
-            .keeps_holds = true,
             .address = address,
-            .certificate = certificate};
+            .certificate = certificate,
+            .keeps_holds = true};
   }
   engine::Engine& engine() { return *engine_; }
   const HttpOptions& options() const { return static_cast<const HttpOptions&>(*options_); }
