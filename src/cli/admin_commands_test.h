@@ -27,8 +27,9 @@ class AdminCommands : public CommandTest {
     const auto at = answers.find(request.method + " " + request.target);
     if (at != answers.end()) return at->second;
     if (request.target == "/v1/openapi.json")
-      return page({{"paths", {{"/v1/counters/{key}", {}}, {"/v1/overrides/{id}", {}},
-                              {"/v1/holds/{id}", {}}}}});
+      return page(
+          {{"paths",
+            {{"/v1/counters/{key}", {}}, {"/v1/overrides/{id}", {}}, {"/v1/holds/{id}", {}}}}});
     return problem(404, "there is nothing here");
   }
 

@@ -49,8 +49,8 @@ TEST(RedisTimeZones, ServersTellEachOtherTheirVersion) {
     EXPECT_EQ(status.at("degraded"), false) << status;
     EXPECT_EQ(status.at("reasons"), Json::array());
   }
-  const Finished shown =
-      run({.arguments = {"status", "--over", "0s", "--admin", "127.0.0.1:" + std::to_string(one.admin_port())}});
+  const Finished shown = run({.arguments = {"status", "--over", "0s", "--admin",
+                                            "127.0.0.1:" + std::to_string(one.admin_port())}});
   EXPECT_NE(shown.out.find("another server on this Redis has the time zones 1999x: windows of the "
                            "calendar may differ there"),
             std::string::npos)
