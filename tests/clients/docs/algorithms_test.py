@@ -67,7 +67,7 @@ class AlgorithmsTest(unittest.TestCase):
             self.assertEqual((len(manual.files), len(manual.servers), manual.commands), (0, 2, 4))
 
     def test_the_named_tests_exist(self) -> None:
-        code = "\n".join(path.read_text(encoding="utf-8") for folder in ("src/limit", "src/store")
+        code = "\n".join(path.read_text(encoding="utf-8") for folder in ("src/limit", "src/store", "tests/clock")
                          for path in sorted((ROOT / folder).glob("*_test.cc")))
         exist = {f"{suite}.{test}" for suite, test in re.findall(r"^TEST(?:_[FP])?\((\w+),\s*(\w+)\)", code, re.MULTILINE)}
         named = set(re.findall(r"`([A-Z]\w*[a-z]\w*\.[A-Z]\w+)`", PAGE))
