@@ -164,8 +164,9 @@ class CalendarCounter {
   // What is left out of this list and over by then is dropped with the next write.
   void drop_left_out(const List& list, int64_t now) {
     for (auto& [kind, its] : grants_) {
-      const bool in_force = std::any_of(list.begin(), list.end(),
-                                        [&](const ModelLimit& one) { return one.kind == kind; });
+      const bool in_force =
+          std::any_of(list.begin(), list.end(),
+                      [&, kind = kind](const ModelLimit& one) { return one.kind == kind; });
       if (!in_force) std::erase_if(its, [&](const Grant& one) { return one.end <= now; });
     }
   }
