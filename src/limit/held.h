@@ -12,10 +12,10 @@
 //   sliding_window   from the counter of that window, while it weighs
 //   sliding_log      from the run of that microsecond or the one that it was merged into
 //   fixed_bucket     from what is out
-//   token_bucket     What would have come back meanwhile is not given: a bucket that missed M parts
-//                    after the take has given at most M - elapsed * Q - (what was given back since)
-//                    of them to nobody. That bound is below the true one where others take
-//                    meanwhile; it needs no look at their takes.
+//   token_bucket     What would have come back in time by now is not given back. A bucket that
+//                    missed M parts after the take gives back at most M - elapsed * Q - (what was
+//                    given back since). Where others take meanwhile that is less than the ideal
+//                    allows, as their takes are not looked at.
 //   put              "The latest first" takes units of holds as well. Since a put the bound of the
 //                    bucket holds for every algorithm, with Q = 0: what was used after the take,
 //                    less all that was given back since.
