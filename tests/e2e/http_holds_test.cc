@@ -358,9 +358,9 @@ TEST(HttpHolds, ATakeSeesTheUnitsOfAHoldThatHasEnded) {
 TEST(HttpHolds, ARenewAndAnExtendMoveTheEnd) {
   const Door door("{}", hold_rules);
   const Hold hold(door, HttpVersion::http1, "tokens", "moved");
-  told(hold.reserve(40, {{"ttl", 0.3}}));
+  told(hold.reserve(40, {{"ttl", 2}}));
   EXPECT_EQ(told(hold.ask("/v1/renew", {{"id", hold.id}, {"ttl", 100}})).at("ttl"), 100);
-  std::this_thread::sleep_for(350ms);
+  std::this_thread::sleep_for(2100ms);
   EXPECT_EQ(told(hold.extend(0)).at("ttl"), 100) << "the one that it has, from now on";
   EXPECT_EQ(told(hold.ask("/v1/extend", {{"id", hold.id}, {"n", 1}, {"ttl", 0.02}})).at("ttl"),
             0.02);
