@@ -20,6 +20,7 @@ void PendingReply::copy(protocol::Protocol its_protocol, const request::Request&
   tag = its_request.tag;
   message = *its_request.message;
   message.charge_id = nullptr;  // a text of the batch; charges do not wait
+  message.hold = nullptr;       // of the batch as well
   for (const auto& [key, value] : its_descriptor) descriptor.emplace_back(key, value);
   request = its_request;
   request.tag = tag;

@@ -86,6 +86,9 @@ struct HoldCall {
   uint64_t content = 0;     // reserve with an id: of what it reserves (ChargeContent::digest)
   base::Duration ttl{};     // 0: reserve: the server's own; else the one that the hold has
   std::string_view holder{};
+  // reserve: it waits for units, for Message::wait_at_most. A reply that comes late has a copy of
+  // this (Verdict::hold); where the wait is over the verdict is `expired`, and nothing is held.
+  bool waits = false;
   // commit: what was used; extend: how many more; one number for each subject of the reserve.
   std::vector<int64_t> units{};
 

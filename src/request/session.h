@@ -223,7 +223,9 @@ struct Verdict {
   // Null: it planned none, the reply comes late, or it was not decided.
   const Charge* planned = nullptr;
   const limit::Decision* decisions = nullptr;  // of all charges: those of one by decisions_of
-  std::span<const Listed> listed{};            // list: in byte order
+  // Of a reserve that had to wait: what came of it. Null elsewhere (hold_of).
+  const HoldCall* hold = nullptr;
+  std::span<const Listed> listed{};  // list: in byte order
 
   // The decisions of one of these charges, one for each of its limits; of a counter that keeps its
   // limits one for each window that it names, or for a peek each that it has (Charge::slot_mask).
@@ -233,6 +235,11 @@ struct Verdict {
   // Has the limit that is reported a counter? (`unlimited` and `deny` have none.)
   bool is_counted() const { return limit == nullptr || limit::has_counter(limit->algorithm); }
 };
+
+// What came of a message about a hold; null: the request is of another message.
+inline const HoldCall* hold_of(const Request& request, const Verdict& verdict) {
+  return verdict.hold != nullptr ? verdict.hold : request.message->hold;
+}
 
 struct Received {
   size_t consumed = 0;   // bytes of `in` that are not needed again

@@ -1466,7 +1466,7 @@ bool Exchange::take(const request::Request& request, const Verdict& verdict, bas
     case Action::renew:
     case Action::commit:
     case Action::release:
-      take_hold(*request.message->hold, verdict, last, around);
+      take_hold(*request::hold_of(request, verdict), verdict, last, around);
       break;
     default:
       asks_.is_several ? take_part(verdict, around) : take_one(verdict, around);
