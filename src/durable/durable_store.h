@@ -77,6 +77,7 @@ class DurableStore final : public store::Store,
                        store::CompletionQueue* completions = nullptr, const store::Pin& pin = {},
                        request::Ticket ticket = request::no_ticket) override;
   void abandon(store::CompletionQueue& completions, request::Ticket ticket) override;
+  bool answers_at_once() const override { return !loading_.load(std::memory_order_acquire); }
   bool commits_first() const override { return options_.durability == Durability::always; }
   uint64_t commit_seq(bool needs_commit = false) const override;
   uint64_t durable_seq() const override { return durable_seq_.load(); }

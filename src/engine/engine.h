@@ -18,6 +18,7 @@
 #include "engine/lists.h"
 #include "protocol/protocol.h"
 #include "request/session.h"
+#include "store/hold_book.h"
 
 namespace sluice::engine {
 
@@ -112,8 +113,13 @@ class Engine {
   void match_all(Batch& batch, size_t end);
   bool match_one(Batch& batch, const request::Request& request);
   void match_hold(Batch& batch);
-  void settle_hold(Batch& batch);
-  void reserve(Batch& batch);
+  void plan_hold(Batch& batch);
+  bool settle_hold(Batch& batch);
+  bool charge_unknown(Batch& batch);
+  static size_t subjects_of_hold(const Batch& batch);
+  static std::vector<store::HoldBook::Share> shares_of(Batch& batch, bool& any);
+  void override_plan(Batch& batch);
+  bool reserve(Batch& batch);
   void wake_for(const request::HoldCall& call, base::Time now);
   void end_holds(base::Time now);
   bool reply_hold(Batch& batch, const request::Request& request, base::Buffer& out);

@@ -770,9 +770,11 @@ HoldOutcome Holds::gone(const Record& record) const {
 
 // ---- Reserve ----
 
-void Holds::reserve(HoldCall& call, const HoldTerms& terms, const request::Batch& batch,
-                    std::span<const Share> shares, std::span<const int64_t> units, base::Time now) {
+bool Holds::reserve(HoldCall& call, const HoldTerms& terms, const request::Batch& batch,
+                    std::span<const Share> shares, std::span<const int64_t> units, base::Time now,
+                    const Asker& asker) {
   SLUICE_CHECK(shares.size() == batch.charges.size() && units.size() <= 64);
+  if (!are_known(batch.charges, now, asker)) return false;
   call.made_id = call.id.empty() ? make_id() : std::string(call.id);
   const std::string& name = name_of(call.user, call.made_id);
   Shard& shard = shard_of(name);
@@ -784,11 +786,11 @@ void Holds::reserve(HoldCall& call, const HoldTerms& terms, const request::Batch
     if (record->state != State::held) {
       call.outcome = gone(*record);
       call.used = record->used;
-      return;
+      return true;
     }
     if (record->content != call.content) {
       call.outcome = HoldOutcome::in_use;
-      return;
+      return true;
     }
     // The counters tell how they stand.
     for (Charge& charge : batch.charges) {
@@ -805,14 +807,15 @@ void Holds::reserve(HoldCall& call, const HoldTerms& terms, const request::Batch
     for (request::Group& group : batch.groups) group.allowed = true;
     answer_held(call, *record, now);
     call.repeated = true;
-    return count(Event::repeated);
+    count(Event::repeated);
+    return true;
   }
   size_t bytes = 128 + name.size() + call.holder.size() + 10 * units.size();
   for (const Charge& charge : batch.charges)
     bytes += 96 + charge.key.size() + 20 * charge.limits.size();
   if (!has_bytes(call.user, bytes) || !take_room(Room::held, call.user, 1, options_.most)) {
     call.outcome = HoldOutcome::full;
-    return;
+    return true;
   }
   std::vector<HeldCharge> held(batch.charges.size());
   for (size_t i = 0; i < held.size(); ++i) batch.charges[i].held = &held[i];
@@ -885,11 +888,12 @@ void Holds::reserve(HoldCall& call, const HoldTerms& terms, const request::Batch
                    : allowed ? HoldOutcome::not_held
                              : HoldOutcome::refused;
     if (call.outcome == HoldOutcome::refused) count(Event::refused);
-    return;
+    return true;
   }
   insert(shard, record);
   count(Event::held);
   answer_held(call, record, now);
+  return true;
 }
 
 void Holds::insert(Shard& shard, Record& record) {
@@ -898,13 +902,35 @@ void Holds::insert(Shard& shard, Record& record) {
   push_due(shard, place, record.end.us);
 }
 
-bool Holds::claim_commit(HoldCall& call, base::Time now) {
+bool Holds::charge_unknown(HoldCall& call, const request::Batch& batch,
+                           std::span<const Share> shares, base::Time now, const Asker& asker,
+                           bool& known) {
+  if (!are_known(batch.charges, now, asker)) return false;
   const std::string& name = name_of(call.user, call.id);
   Shard& shard = shard_of(name);
   const std::lock_guard lock(shard.mutex);
-  if (const uint32_t place = shard.find(name);
-      place != Shard::none && !forget_old(shard, place, now))
-    return false;
+  const uint32_t place = shard.find(name);
+  known = place != Shard::none && !forget_old(shard, place, now);
+  if (known) {
+    settle(shard, place, call, now);
+    return true;
+  }
+  call.outcome = HoldOutcome::failed;
+  for (size_t done = 0; done < batch.groups.size();) {
+    const Applied applied =
+        store_.apply({batch.groups.subspan(done), batch.charges, batch.decisions}, now);
+    if (applied.later) return true;
+    done += applied.settled;
+  }
+  for (const request::Group& group : batch.groups) {
+    if (group.may_fail || group.error == request::Error::none) continue;
+    call.error = group.error;
+    return true;
+  }
+  call.outcome = HoldOutcome::done;
+  call.late = true;
+  call.used = call.units;
+  call.charged = charged_of(call, batch, shares);
   // Where too many are remembered it is charged all the same.
   if (!take_room(Room::settled, call.user, 1, options_.most)) return true;
   Record record;
@@ -915,24 +941,74 @@ bool Holds::claim_commit(HoldCall& call, base::Time now) {
   record.end = {later_us(now, options_.remember)};
   record.reserved.assign(call.units.size(), 0);
   record.used = call.units;
+  show_charged(call, batch, shares, record);
   insert(shard, record);
   return true;
 }
 
-void Holds::end_claim(const HoldCall& call, bool is_charged) {
-  const std::string& name = name_of(call.user, call.id);
-  Shard& shard = shard_of(name);
-  const std::lock_guard lock(shard.mutex);
-  const uint32_t place = shard.find(name);
-  if (place == Shard::none) return;
-  Loaded record(shard, place);
-  if (record->state != State::committed || record->used != call.units) return;
-  if (is_charged) {
-    keep_shown(call, *record);
-    save(shard, place, record);
-  } else {
-    forget(shard, place, record);
+// The units that were charged of all subjects: of each so many as its counter with the least room
+// took.
+int64_t Holds::charged_of(const HoldCall& call, const request::Batch& batch,
+                          std::span<const Share> shares) {
+  int64_t sum = 0;
+  for (size_t subject = 0; subject < call.units.size(); ++subject) {
+    std::optional<int64_t> its;
+    for (const request::Group& group : batch.groups) {
+      if (group.may_fail) continue;
+      for (uint32_t i = group.charge_first; i < group.charge_first + group.charge_count; ++i) {
+        const Charge& charge = batch.charges[i];
+        if ((shares[i].subjects >> subject & 1) == 0 || !limit::is_counted(charge.limits)) continue;
+        const int64_t units = std::max<int64_t>(call.units[subject] - charge.dropped, 0);
+        its = std::min(its.value_or(units), units);
+      }
+    }
+    sum += its.value_or(0);
   }
+  return sum;
+}
+
+// Keeps of a commit what it came to and the limit that it shows, so that it is answered again.
+void Holds::show_charged(const HoldCall& call, const request::Batch& batch,
+                         std::span<const Share> shares, Record& record) {
+  HoldCall shown = call;
+  shown.has_decision = false;
+  for (const request::Group& group : batch.groups) {
+    if (group.may_fail) continue;
+    for (uint32_t i = group.charge_first; i < group.charge_first + group.charge_count; ++i) {
+      const Charge& charge = batch.charges[i];
+      for (size_t l = 0; l < charge.decided(); ++l) {
+        const limit::Decision& decision = batch.decisions[charge.decision_first + l];
+        if (shown.has_decision && !request::is_tighter_of_charge(decision, shown.decision))
+          continue;
+        shown.has_decision = true;
+        shown.decision = decision;
+        shown.rule = shares[i].rule;
+      }
+    }
+  }
+  keep_shown(shown, record);
+}
+
+// Are the counters of these charges there, so that what is settled now is settled at once? False:
+// the store looks for them first.
+bool Holds::are_known(std::span<const Charge> charges, base::Time now, const Asker& asker) {
+  if (store_.answers_at_once()) [[likely]]
+    return true;
+  std::vector<Charge> looks(charges.begin(), charges.end());
+  std::vector<request::Group> groups(looks.size());
+  std::vector<limit::Decision> decisions;
+  for (size_t i = 0; i < looks.size(); ++i) {
+    looks[i].verb = Verb::peek;
+    looks[i].cost = 0;
+    looks[i].costs = nullptr;
+    looks[i].held = nullptr;
+    looks[i].decision_first = static_cast<uint32_t>(decisions.size());
+    decisions.resize(decisions.size() + limit::slots_max);
+    groups[i].charge_first = static_cast<uint32_t>(i);
+    groups[i].charge_count = 1;
+    groups[i].may_fail = true;
+  }
+  return !store_.apply({groups, looks, decisions}, now, asker.completions, {}, asker.ticket).later;
 }
 
 // Forgets a record without counters.
@@ -997,15 +1073,29 @@ void Holds::show(HoldCall& call, const Settling& settling, const request::Group&
   }
 }
 
-void Holds::settle(HoldCall& call, base::Time now) {
+bool Holds::settle(HoldCall& call, base::Time now, const Asker& asker) {
   const std::string& name = name_of(call.user, call.id);
   Shard& shard = shard_of(name);
   const std::lock_guard lock(shard.mutex);
   const uint32_t place = shard.find(name);
+  if (place != Shard::none && !store_.answers_at_once()) {
+    const Loaded record(shard, place);
+    Settling& looks = Settling::begin(*record);
+    for (const Counter& counter : record->counters)
+      looks.add(spaces_, counter, {}, Verb::peek, 0, 0);
+    if (!are_known(looks.charges, now, asker)) return false;
+  }
   if (place == Shard::none || forget_old(shard, place, now)) {
     call.outcome = HoldOutcome::unknown;
-    return count(Event::unknown);
+    count(Event::unknown);
+  } else {
+    settle(shard, place, call, now);
   }
+  return true;
+}
+
+// With the lock of its shard.
+void Holds::settle(Shard& shard, uint32_t place, HoldCall& call, base::Time now) {
   Loaded loaded(shard, place);
   Record& record = *loaded;
   call.made_id = call.id;
