@@ -24,6 +24,8 @@ std::string_view name_of(Algorithm algorithm) {
       return "sliding_log";
     case Algorithm::fixed_bucket:
       return "fixed_bucket";
+    case Algorithm::concurrency:
+      return "concurrency";
     case Algorithm::gcra_cell:
       return "gcra_cell";
     case Algorithm::gcra_crab:
