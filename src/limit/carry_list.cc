@@ -59,7 +59,7 @@ class CarriedList {
     // Limits that can be stored in fewer cells come last.
     for (const bool logs : {false, true}) {
       for (const Source& one : in_force_.each())
-        if (logs == (one.limit.algorithm == Algorithm::sliding_log) && is_to_be_left_out(one))
+        if (logs == has_runs(one.limit) && is_to_be_left_out(one))
           count = left_out::append(one, next, count);
     }
     return {count, count - in_force};
@@ -78,20 +78,22 @@ class CarriedList {
     return nullptr;
   }
 
+  template <class All>
+  void pair_with(All& all, bool exact, std::array<Source*, slots_max>& found) {
+    for (size_t i = 0; i < to_.size(); ++i) {
+      if (was_[i] != nullptr || found[i] != nullptr) continue;
+      found[i] = first(all, [&](const Source& one) {
+        return !one.paired && same_kind(one.limit, to_[i]) &&
+               (!exact || same_window(one.limit, to_[i]));
+      });
+      if (found[i] != nullptr) found[i]->paired = true;
+    }
+  }
+
   void pair() {
-    for (size_t i = 0; i < to_.size(); ++i) {
-      was_[i] = first(in_force_, [&](const Source& one) {
-        return !one.paired && same_kind(one.limit, to_[i]);
-      });
-      if (was_[i] != nullptr) was_[i]->paired = true;
-    }
-    for (size_t i = 0; i < to_.size(); ++i) {
-      if (was_[i] != nullptr) continue;
-      returns_[i] = first(left_out_, [&](const Source& one) {
-        return !one.paired && same_kind(one.limit, to_[i]);
-      });
-      if (returns_[i] != nullptr) returns_[i]->paired = true;
-    }
+    // Of one kind those of one window first.
+    for (const bool exact : {true, false}) pair_with(in_force_, exact, was_);
+    for (const bool exact : {true, false}) pair_with(left_out_, exact, returns_);
     // The memory of a bucket applies to all limits of its kind that change.
     for (Source& one : left_out_.each()) {
       if (one.paired) continue;

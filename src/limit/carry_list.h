@@ -1,7 +1,8 @@
 // Changes the list of limits of a counter: decides which limit of the new list takes which state of
 // the old one. A pure function on cells, any thread; called under a stripe's lock, rarely.
 //
-// A limit is identified by its kind, (algorithm, window or calendar). Each limit of the new list
+// A limit is identified by its kind, (algorithm, window or calendar); that of concurrency is the
+// algorithm alone. Each limit of the new list
 // goes on with
 //
 //   1. the limit of its kind that was in force; of several the first with the first;

@@ -331,6 +331,13 @@ TEST(CarryList, EverySequenceKeepsTheBoundOfTheLargestLimit) {
                    grants, "");
     EXPECT_GT(grants, 1'000u);
   }
+  // Places of which the lease changes as well.
+  const std::vector<std::vector<Limit>> leases{{{Algorithm::concurrency, 3, {4}, 4}},
+                                               {{Algorithm::concurrency, 2, {1}, 9}},
+                                               {{Algorithm::concurrency, 5, {6}, 6}}};
+  size_t places = 0;
+  every_sequence(leases, 4, {}, GrantsModel(leases), noon, true, places, "");
+  EXPECT_GT(places, 1'000u);
   // A bucket of which the rate and the burst change, and one of which only the burst does.
   const std::vector<std::vector<Limit>> bursts{{{Algorithm::token_bucket, 3, {4}, 1}},
                                                {{Algorithm::token_bucket, 3, {4}, 6}},

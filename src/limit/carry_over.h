@@ -21,6 +21,8 @@
 //                   cells, the oldest runs are one, which ends with the newest of them: until that
 //                   ends nothing can be taken anyway, as each run in front of it has a unit at
 //                   least. The runs of a counter in debt that has more than its cells stay apart.
+//   concurrency     as it is, whatever the lease is: each unit keeps its end. Under a smaller quota
+//                   it has up to 32 runs, as if it were in debt, so that they stay apart.
 //   unlimited, deny, another algorithm   fresh.
 //
 // Equal limits change nothing. What is kept may be more than a smaller quota of a window has: then
@@ -42,10 +44,6 @@
 #include "limit/decide.h"
 
 namespace sluice::limit {
-
-inline bool is_bucket(const Limit& limit) {
-  return limit.algorithm == Algorithm::token_bucket || limit.algorithm == Algorithm::fixed_bucket;
-}
 
 // A bucket's parts, of which a unit is `unit`.
 struct BucketParts {
@@ -92,8 +90,8 @@ inline WholeBucket carry_over_bucket(const State* whole, const Limit& from, cons
   return next;
 }
 
-// The newest `next.size()` runs of a sliding_log; what is older ends with the last of them. (Of
-// other limits, whose cells are as many: the same.)
+// The `next.size()` runs that end last; what ends earlier ends with the first of them. (Of other
+// limits, whose cells are as many: the same.)
 inline void keep_runs(std::span<const State> runs, std::span<State> next) {
   const size_t same = std::min(runs.size(), next.size());
   std::copy_n(runs.begin(), same, next.begin());
@@ -110,7 +108,7 @@ inline void carry_over(std::span<const State> state, const Limit& from, const Li
   std::array<State, limit_cells_max> was{}, is{};
   std::copy(state.begin(), state.end(), was.begin());
   bool keeps = from.algorithm == to.algorithm && has_counter(to.algorithm);
-  if (to.algorithm != Algorithm::fixed_window) keeps &= same_window(from, to);
+  if (to.algorithm != Algorithm::fixed_window) keeps &= same_kind(from, to);
   if (is_bucket(from) && is_bucket(to)) {
     const WholeBucket bucket = carry_over_bucket(was.data(), from, to, carry, now);
     std::copy(bucket.begin(), bucket.end(), is.begin());
@@ -119,11 +117,13 @@ inline void carry_over(std::span<const State> state, const Limit& from, const Li
     // counts.
     debt::decide(was.data(), from, 0, now);
     const size_t all = debt::whole_cells(from);
-    const bool in_debt = all > cells(from) && was[cells(from)] != State{};
-    keep_runs(std::span(was).first(in_debt ? all : cells(from)),
-              std::span(is).first(in_debt ? debt::whole_cells(to) : cells(to)));
+    const bool apart = to.algorithm == Algorithm::concurrency ||
+                       (all > cells(from) && was[cells(from)] != State{});
+    keep_runs(std::span(was).first(apart ? all : cells(from)),
+              std::span(is).first(apart ? debt::whole_cells(to) : cells(to)));
     debt::decide(is.data(), to, 0, now);
   }
+  if (has_runs(to)) return keep_runs(is, next);
   std::copy_n(is.begin(), next.size(), next.begin());
 }
 

@@ -19,8 +19,7 @@ using bounds_check::text;
 struct Subject {
   Limit numbers;
   int64_t cost_max;
-  explicit Subject(const Limit& limit)
-      : numbers(limit), cost_max(limit.burst > 0 ? limit.burst : limit.quota) {}
+  explicit Subject(const Limit& limit) : numbers(limit), cost_max(units_max(limit)) {}
   Cells zero() const { return Cells(cells(numbers)); }
   Decision ask(const Cells& state, int64_t cost, int64_t now, Cells& next) const {
     return decide(state.data(), numbers, cost, {now}, next.data());
@@ -37,6 +36,8 @@ struct AnyLimit {
     if (algorithm == Algorithm::fixed_bucket) limit.burst = limit.quota;
     if (algorithm != Algorithm::fixed_bucket && has_counter(algorithm))
       limit.window.us = one_of(windows);
+    if (algorithm == Algorithm::concurrency)
+      limit.burst = std::max(limit.window.us, one_of(windows));
     return limit;
   }
 };
@@ -85,7 +86,7 @@ std::string wrong(const Limit& from, const Limit& to, CarryOver carry, const Cel
   }
   const bool same_cells = cells(from) == cells(to);
   const bool kept = from.algorithm == to.algorithm && has_counter(to.algorithm) &&
-                    (from.window == to.window || to.algorithm == Algorithm::fixed_window);
+                    (same_kind(from, to) || to.algorithm == Algorithm::fixed_window);
   if (!kept) return next == is.zero() ? "" : "not fresh";
   const int64_t used = from.quota - bounds_check::remaining(was, state, now);
   if (left != to.quota - used) return "other units are used: " + std::to_string(used);
@@ -120,10 +121,10 @@ Change change(AnyLimit& any, const Subject& was, const Subject& is, CarryOver ca
   return {state, next, now};
 }
 
-constexpr Algorithm all_algorithms[] = {Algorithm::unlimited,    Algorithm::deny,
-                                        Algorithm::fixed_window, Algorithm::aligned_window,
-                                        Algorithm::token_bucket, Algorithm::sliding_window,
-                                        Algorithm::sliding_log,  Algorithm::fixed_bucket};
+constexpr Algorithm all_algorithms[] = {
+    Algorithm::unlimited,      Algorithm::deny,         Algorithm::fixed_window,
+    Algorithm::aligned_window, Algorithm::token_bucket, Algorithm::sliding_window,
+    Algorithm::sliding_log,    Algorithm::fixed_bucket, Algorithm::concurrency};
 
 TEST(CarryOver, EveryPairOfAlgorithmsKeepsItsBounds) {
   AnyLimit any{tests::Dice(20261210)};
@@ -171,7 +172,7 @@ TEST(CarryOver, NumbersOfAnySize) {
   const std::vector<int64_t> units = {1, 2, 7, 999'983, (int64_t{1} << 31) - 1};
   const std::vector<int64_t> windows = {1, 999'983, 1'000'000, 3'600'000'000, 86'400'000'000};
   for (int round = 0; round < 40'000; ++round) {
-    const Algorithm a = all_algorithms[2 + any.dice(6)];
+    const Algorithm a = all_algorithms[2 + any.dice(7)];
     const bool buckets = a == Algorithm::token_bucket || a == Algorithm::fixed_bucket;
     const Algorithm b = !buckets           ? a
                         : any.dice(2) == 0 ? Algorithm::token_bucket
@@ -197,8 +198,8 @@ TEST(CarryOver, AtAnyTime) {
   const std::vector<int64_t> moments = {INT64_MIN,     INT64_MIN + 1, -1, 0, 1'795'000'000'000'000,
                                         INT64_MAX - 1, INT64_MAX};
   for (int round = 0; round < 40'000; ++round) {
-    const Limit from = any.of(all_algorithms[any.dice(8)], units, windows);
-    const Limit to = any.of(all_algorithms[any.dice(8)], units, windows);
+    const Limit from = any.of(all_algorithms[any.dice(9)], units, windows);
+    const Limit to = any.of(all_algorithms[any.dice(9)], units, windows);
     const Subject was(from), is(to);
     Cells state = was.zero(), next = is.zero();
     for (int i = 0; i < 3; ++i)

@@ -11,12 +11,13 @@
 //                  debt has a second cell, with the time t of the state. Before t (the clock
 //                  stepped back) what was missing at t is missing; so a step back neither
 //                  forgives debt nor adds any.
-//   sliding_log    min(Q, 32) runs have room for all units of a grant, one each, but not for those
+//   sliding_log, concurrency
+//                  min(Q, 32) runs have room for all units of a grant, one each, but not for those
 //                  of charges: a counter in debt has up to 32 runs, whatever its quota. From the
 //                  33rd on they merge as runs of grants do.
 //
 // The whole state of a limit has room for both: whole_cells(limit) are 2 for a token_bucket, 32 for
-// a sliding_log, and cells(limit) for the others. limit/opened.h says how a counter keeps them.
+// lists of runs, and cells(limit) for the others. limit/opened.h says how a counter keeps them.
 //
 //   charge       takes min(cost, what is missing to used_max) units; of a token_bucket no more than
 //                come back until the last representable time; and no more than leave a debt of
@@ -44,7 +45,7 @@ namespace sluice::limit::debt {
 // The cells of the limit's whole state.
 inline size_t whole_cells(const Limit& limit) {
   if (limit.algorithm == Algorithm::token_bucket) return 2;
-  if (limit.algorithm == Algorithm::sliding_log) return sliding_log::times_max;
+  if (has_runs(limit)) return sliding_log::times_max;
   return limit::cells(limit);
 }
 
@@ -52,7 +53,7 @@ inline size_t whole_cells(const Limit& limit) {
 inline Limit without_end(const Limit& limit) {
   Limit large = limit;
   large.quota = limit.algorithm == Algorithm::token_bucket ? limit.quota : used_max;
-  if (limit.burst > 0) large.burst = used_max;
+  if (is_bucket(limit)) large.burst = used_max;
   return large;
 }
 
@@ -83,6 +84,10 @@ inline Decision decide(State* whole, const Limit& limit, int64_t cost, Time now)
     const std::span<State> runs(whole, sliding_log::times_max);
     return sliding_log::decide(runs, limit, cost, now, runs);
   }
+  if (limit.algorithm == Algorithm::concurrency) {
+    const std::span<State> runs(whole, concurrency::runs_max);
+    return concurrency::decide(runs, limit, cost, now, runs);
+  }
   if (limit.algorithm != Algorithm::token_bucket || whole[1] == State{})
     return limit::decide(whole, limit, cost, now, whole);
   const Wide missing = bucket::missing(whole, limit, now);
@@ -97,8 +102,7 @@ inline Decision decide(State* whole, const Limit& limit, int64_t cost, Time now)
 inline Decision peek(const State* whole, const Limit& limit, Time now) {
   std::array<State, limit_cells_max> copy;
   std::copy_n(whole, whole_cells(limit), copy.begin());
-  if (limit.algorithm != Algorithm::sliding_log &&
-      (limit.algorithm != Algorithm::token_bucket || whole[1] == State{}))
+  if (!has_runs(limit) && (limit.algorithm != Algorithm::token_bucket || whole[1] == State{}))
     return limit::peek(copy.data(), limit, now);
   Decision decision = decide(copy.data(), limit, 0, now);
   decision.allowed = true;
@@ -173,6 +177,10 @@ inline Decision put(State* whole, const Limit& limit, int64_t units, bool all, T
   if (limit.algorithm == Algorithm::sliding_log && !all) {
     const std::span<State> runs(whole, sliding_log::times_max);
     return sliding_log::put(runs, limit, units, now, runs);
+  }
+  if (limit.algorithm == Algorithm::concurrency && !all) {
+    const std::span<State> runs(whole, concurrency::runs_max);
+    return concurrency::put(runs, limit, units, now, runs);
   }
   if (limit.algorithm != Algorithm::token_bucket || whole[1] == State{})
     return limit::put(whole, limit, units, all, now, whole);

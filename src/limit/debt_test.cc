@@ -110,6 +110,7 @@ std::vector<Limit> small_limits() {
       limits.push_back({Algorithm::aligned_window, quota, {window}});
       limits.push_back({Algorithm::sliding_window, quota, {window}});
       limits.push_back({Algorithm::sliding_log, quota, {window}});
+      limits.push_back({Algorithm::concurrency, quota, {window}, window});
       limits.push_back({Algorithm::token_bucket, quota, {window}, 2});
     }
   }
@@ -195,7 +196,8 @@ TEST(Debt, ALargerDebtStaysAndIsNotAddedTo) {
   for (const Limit& limit :
        {Limit{Algorithm::fixed_window, 10, {60}}, Limit{Algorithm::aligned_window, 10, {60}},
         Limit{Algorithm::token_bucket, 10, {60}, 10}, Limit{Algorithm::sliding_window, 10, {60}},
-        Limit{Algorithm::sliding_log, 10, {60}}, Limit{Algorithm::fixed_bucket, 10, {}, 10}}) {
+        Limit{Algorithm::sliding_log, 10, {60}}, Limit{Algorithm::fixed_bucket, 10, {}, 10},
+        Limit{Algorithm::concurrency, 10, {60}, 60}}) {
     Whole whole{};
     int64_t charged = 0;
     debt::charge(whole.data(), limit, 30, {0}, Overdrafts::none, charged);
@@ -235,12 +237,13 @@ TEST(Debt, LongRandomSequencesMatchTheModels) {
   size_t in_debt = 0, paid = 0, dropped = 0;
   for (int round = 0; round < 3'000; ++round) {
     const auto algorithm =
-        static_cast<Algorithm>(static_cast<int>(Algorithm::fixed_window) + dice(6));
+        static_cast<Algorithm>(static_cast<int>(Algorithm::fixed_window) + dice(7));
     const bool bucket =
         algorithm == Algorithm::token_bucket || algorithm == Algorithm::fixed_bucket;
     const int64_t quota = 1 + dice(int64_t{20}), window = 1 + dice(int64_t{28});
-    const Limit limit = algorithm == Algorithm::fixed_bucket
-                            ? Limit{algorithm, quota, {}, quota}
+    const Limit limit = algorithm == Algorithm::fixed_bucket ? Limit{algorithm, quota, {}, quota}
+                        : algorithm == Algorithm::concurrency
+                            ? Limit{algorithm, quota, {window}, window}
                             : Limit{algorithm, quota, {window}, bucket ? 1 + dice(int64_t{20}) : 0};
     auto model = model_of(limit);
     Whole whole{};

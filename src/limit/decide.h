@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "limit/aligned_window.h"
+#include "limit/concurrency.h"
 #include "limit/fixed_bucket.h"
 #include "limit/fixed_window.h"
 #include "limit/gcra.h"
@@ -51,6 +52,7 @@ inline size_t cells(const Limit& limit) {
     case Algorithm::sliding_window:
       return sliding_counters::cells(limit);
     case Algorithm::sliding_log:
+    case Algorithm::concurrency:
       return sliding_log::cells(limit);
   }
   return 0;
@@ -68,6 +70,13 @@ inline size_t cells(std::span<const Limit> limits) {
   const Outcome outcome = gcra::decide(*state, limit, cost, now);
   *next = outcome.next;
   return outcome.decision;
+}
+
+// Not inlined either.
+[[gnu::noinline]] inline Decision decide_places(const State* state, const Limit& limit,
+                                                int64_t cost, Time now, State* next) {
+  const size_t count = sliding_log::cells(limit);
+  return concurrency::decide(std::span(state, count), limit, cost, now, std::span(next, count));
 }
 
 // `state` and `next` are the limit's cells(limit) cells, and may be the same. The preconditions are
@@ -95,6 +104,8 @@ inline size_t cells(std::span<const Limit> limits) {
       return always(limit);
     case Algorithm::fixed_bucket:
       return one_cell(fixed_bucket::decide(*state, limit, cost, now));
+    case Algorithm::concurrency:
+      return decide_places(state, limit, cost, now, next);
     case Algorithm::gcra_cell:
     case Algorithm::gcra_crab:
     case Algorithm::gcra_redis:
@@ -123,9 +134,9 @@ inline Decision peek(const State* state, const Limit& limit, Time now) {
   return decision;
 }
 
-// Gives units back, to as many as were used, those taken last first; `all`: whatever the units, the
-// counter is as a fresh one. Allowed, even when debt is left; only `deny` refuses. `state` and
-// `next` as in decide().
+// Gives units back, to as many as were used, those taken last first, of places those that end
+// first; `all`: whatever the units, the counter is as a fresh one. Allowed, even when debt is left;
+// only `deny` refuses. `state` and `next` as in decide().
 inline Decision put(const State* state, const Limit& limit, int64_t units, bool all, Time now,
                     State* next) {
   SLUICE_CHECK(units >= 0);
@@ -154,6 +165,10 @@ inline Decision put(const State* state, const Limit& limit, int64_t units, bool 
     case Algorithm::sliding_log: {
       const size_t count = sliding_log::cells(limit);
       return sliding_log::put(std::span(state, count), limit, units, now, std::span(next, count));
+    }
+    case Algorithm::concurrency: {
+      const size_t count = sliding_log::cells(limit);
+      return concurrency::put(std::span(state, count), limit, units, now, std::span(next, count));
     }
     case Algorithm::gcra_cell:
     case Algorithm::gcra_crab:

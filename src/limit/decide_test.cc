@@ -29,9 +29,10 @@ TEST(Decide, LimitsWithoutACounterHaveNoCells) {
 TEST(Decide, EachAlgorithmDecidesInItsCells) {
   const Duration window{1'000};
   const Limit all[] = {
-      {Algorithm::fixed_window, 5, window},    {Algorithm::aligned_window, 5, window},
-      {Algorithm::token_bucket, 5, window, 3}, {Algorithm::sliding_window, 5, window},
-      {Algorithm::sliding_log, 5, window},     {Algorithm::fixed_bucket, 5, {}, 5}};
+      {Algorithm::fixed_window, 5, window},      {Algorithm::aligned_window, 5, window},
+      {Algorithm::token_bucket, 5, window, 3},   {Algorithm::sliding_window, 5, window},
+      {Algorithm::sliding_log, 5, window},       {Algorithm::fixed_bucket, 5, {}, 5},
+      {Algorithm::concurrency, 5, window, 1'000}};
   tests::Dice dice(3);
   for (const Limit& limit : all) {
     const size_t count = cells(limit);
@@ -47,6 +48,9 @@ TEST(Decide, EachAlgorithmDecidesInItsCells) {
           break;
         case Algorithm::sliding_log:
           expected = sliding_log::decide(direct, limit, cost, now, direct);
+          break;
+        case Algorithm::concurrency:
+          expected = concurrency::decide(direct, limit, cost, now, direct);
           break;
         default: {
           const Outcome outcome =
@@ -69,10 +73,10 @@ TEST(Decide, EachAlgorithmDecidesInItsCells) {
 
 // The store relies on it: a refusal leaves the same state as a take of cost 0.
 TEST(Decide, ARefusalLeavesTheStateThatAPeekLeaves) {
-  const Limit all[] = {
-      {Algorithm::fixed_window, 3, {50}},    {Algorithm::aligned_window, 3, {50}},
-      {Algorithm::token_bucket, 3, {50}, 4}, {Algorithm::sliding_window, 3, {50}},
-      {Algorithm::sliding_log, 3, {50}},     {Algorithm::fixed_bucket, 40, {}, 40}};
+  const Limit all[] = {{Algorithm::fixed_window, 3, {50}},    {Algorithm::aligned_window, 3, {50}},
+                       {Algorithm::token_bucket, 3, {50}, 4}, {Algorithm::sliding_window, 3, {50}},
+                       {Algorithm::sliding_log, 3, {50}},     {Algorithm::fixed_bucket, 40, {}, 40},
+                       {Algorithm::concurrency, 3, {50}, 50}};
   tests::Dice dice(4);
   for (const Limit& limit : all) {
     std::vector<State> state(cells(limit));
@@ -98,7 +102,8 @@ TEST(Decide, ARefusalLeavesTheStateThatAPeekLeaves) {
 TEST(Peek, IsADecisionOfCost0ThatIsAllowedEvenInDebt) {
   const Limit all[] = {{Algorithm::fixed_window, 3, {50}},    {Algorithm::aligned_window, 3, {50}},
                        {Algorithm::token_bucket, 3, {50}, 4}, {Algorithm::sliding_window, 3, {50}},
-                       {Algorithm::sliding_log, 40, {50}},    {Algorithm::fixed_bucket, 3, {}, 3}};
+                       {Algorithm::sliding_log, 40, {50}},    {Algorithm::fixed_bucket, 3, {}, 3},
+                       {Algorithm::concurrency, 3, {50}, 50}};
   tests::Dice dice(5);
   int debts = 0;
   for (const Limit& limit : all) {

@@ -12,6 +12,10 @@
 //   sliding_window   from the counter of that window, while it weighs
 //   sliding_log      from the run of that microsecond or the one that it was merged into
 //   fixed_bucket     from what is out
+//   concurrency      from the run that ends with it or the one that it was merged into, until its
+//                    end. A put gives back the units that end first: since one, no more than the
+//                    units that ended with it or earlier after the take, less all that was given
+//                    back since. The limit of the take has the hold's lease (limit_for).
 //   token_bucket     What would have come back in time by now is not given back. A bucket that
 //                    missed M parts after the take gives back at most M - elapsed * Q - (what was
 //                    given back since). Where others take meanwhile that is less than the ideal
@@ -37,9 +41,18 @@
 
 namespace sluice::limit::held {
 
-// The mark of a take that was just granted; of a cost of 0 it is of no use.
-inline State mark_of(const State* whole, const Limit& limit) {
+// The limit that decides the take of a hold with that time to live.
+inline Limit limit_for(const Limit& limit, Duration ttl) {
+  return limit.algorithm == Algorithm::concurrency ? concurrency::with_lease(limit, ttl) : limit;
+}
+
+// The mark of a take that was granted now; of a cost of 0 it is of no use.
+inline State mark_of(const State* whole, const Limit& limit, Time now) {
   if (limit.algorithm == Algorithm::sliding_window) return {whole[1].fresh_at_us, whole[0].units};
+  if (limit.algorithm == Algorithm::concurrency) {
+    const int64_t end_us = concurrency::end_of(limit, now);
+    return {end_us, concurrency::units_until({whole, concurrency::runs_max}, end_us, now)};
+  }
   return whole[0];
 }
 
@@ -51,6 +64,17 @@ struct Part {
 };
 
 namespace detail {
+
+inline Wide since(const Part& part, const Given& given) {
+  return static_cast<Wide>(given.units - part.given.units);
+}
+
+// What others put back may have been of the part.
+inline int64_t kept(const Part& part, int64_t units, const Given& given) {
+  if (given.puts == part.given.puts) return units;
+  return static_cast<int64_t>(
+      std::clamp<Wide>(Wide{part.mark.units} - since(part, given), 0, units));
+}
 
 inline int64_t in_window(State& window, int64_t most) {
   const int64_t back = std::clamp<int64_t>(window.units, 0, most);
@@ -66,22 +90,18 @@ inline int64_t in_window(State& window, int64_t most) {
 inline int64_t give_back(State* whole, const Limit& limit, const Part& part, int64_t units,
                          const Given& given, Time now) {
   const State& mark = part.mark;
-  const auto since = static_cast<Wide>(given.units - part.given.units);
   if (units <= 0 || !has_counter(limit.algorithm) || given.resets != part.given.resets) return 0;
   if (limit.algorithm == Algorithm::token_bucket) {
     const Wide missing = debt::bucket::missing(whole, limit, now);
     const Wide then = token_bucket::wide::missing(mark, part.then, part.then.burst, part.taken);
     const Wide elapsed = std::max<Wide>(Wide{now.us} - part.taken.us, 0);
     const Wide bound = then - elapsed * std::max(part.then.quota, limit.quota) -
-                       std::min<Wide>(since, used_max) * limit.window.us;
+                       std::min<Wide>(detail::since(part, given), used_max) * limit.window.us;
     const Wide back = std::max<Wide>(std::min({Wide{units} * limit.window.us, bound, missing}), 0);
     if (back > 0) debt::bucket::set(whole, missing - back, limit, now);
     return static_cast<int64_t>((back + limit.window.us - 1) / limit.window.us);
   }
-  // What others put back may have been of this part.
-  int64_t most = units;
-  if (given.puts != part.given.puts)
-    most = static_cast<int64_t>(std::clamp<Wide>(Wide{mark.units} - since, 0, units));
+  const int64_t most = detail::kept(part, units, given);
   if (most == 0) return 0;
   switch (limit.algorithm) {
     case Algorithm::fixed_window:
@@ -117,6 +137,9 @@ inline int64_t give_back(State* whole, const Limit& limit, const Part& part, int
       }
       return back;
     }
+    case Algorithm::concurrency:
+      return concurrency::move({whole, concurrency::runs_max}, limit, most, mark.fresh_at_us,
+                               now.us, now);
     case Algorithm::fixed_bucket: {
       const int64_t back = std::clamp<int64_t>(whole[0].units, 0, most);
       debt::put(whole, limit, back, false, now);
@@ -125,6 +148,16 @@ inline int64_t give_back(State* whole, const Limit& limit, const Part& part, int
     default:
       return 0;
   }
+}
+
+// Of a part of places: up to `units` end at `to` instead. Returns how many; their mark is
+// mark_of({to}), with `given`.
+inline int64_t move(State* whole, const Limit& limit, const Part& part, int64_t units,
+                    const Given& given, Time to, Time now) {
+  if (units <= 0 || limit.algorithm != Algorithm::concurrency || given.resets != part.given.resets)
+    return 0;
+  return concurrency::move({whole, concurrency::runs_max}, limit, detail::kept(part, units, given),
+                           part.mark.fresh_at_us, to.us, now);
 }
 
 }  // namespace sluice::limit::held

@@ -51,7 +51,7 @@ class Held {
   bool reserve(int64_t units, int64_t at, size_t number) {
     if (!take(units, at)) return false;
     parts_.resize(std::max(parts_.size(), number + 1));
-    parts_[number] = {held::mark_of(whole_.data(), limit_), at, units, given_};
+    parts_[number] = {held::mark_of(whole_.data(), limit_, {at}), at, units, given_};
     return true;
   }
   int64_t settle(size_t number, int64_t used, int64_t at) {
@@ -165,7 +165,7 @@ TEST(Held, ReturnsWhatWasNotUsed) {
 TEST(Held, OtherHoldsThatEndTakeNothingFromWindows) {
   for (const Algorithm algorithm :
        {Algorithm::fixed_window, Algorithm::aligned_window, Algorithm::sliding_window,
-        Algorithm::sliding_log, Algorithm::fixed_bucket}) {
+        Algorithm::sliding_log, Algorithm::fixed_bucket, Algorithm::concurrency}) {
     Held counter(limit_of(algorithm, 1'000, 3'600'000'000));
     ASSERT_TRUE(counter.reserve(10, noon, 0));
     for (size_t i = 1; i < 100; ++i) {
@@ -177,8 +177,8 @@ TEST(Held, OtherHoldsThatEndTakeNothingFromWindows) {
 }
 
 TEST(Held, AWindowThatIsOverGetsNothing) {
-  for (const Algorithm algorithm :
-       {Algorithm::fixed_window, Algorithm::aligned_window, Algorithm::sliding_log}) {
+  for (const Algorithm algorithm : {Algorithm::fixed_window, Algorithm::aligned_window,
+                                    Algorithm::sliding_log, Algorithm::concurrency}) {
     Held counter(limit_of(algorithm, 10, 1'000));
     ASSERT_TRUE(counter.reserve(6, noon, 0));
     ASSERT_TRUE(counter.take(5, noon + 2'000));
@@ -284,7 +284,7 @@ TEST(Held, NoLongHistoryIsAboveTheIdeal) {
   for (int round = 0; round < 1'500; ++round) {
     const Algorithm algorithm = counted[static_cast<size_t>(dice(std::size(counted)))];
     // Many runs of a sliding_log are merged.
-    const bool merges = algorithm == Algorithm::sliding_log && dice(2) == 0;
+    const bool merges = has_runs({algorithm}) && dice(2) == 0;
     History history{merges ? limit_of(algorithm, 200, 400)
                            : limit_of(algorithm, 1 + dice(int64_t{12}), 1 + dice(int64_t{20}))};
     const bool puts = dice(2) == 0;

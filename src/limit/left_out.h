@@ -2,7 +2,8 @@
 // at the moment, because an override or other rules took their place, with their states. They stand
 // behind the cells in force and decide nothing. Pure functions over cells, any thread.
 //
-//   left out     a limit; its kind is (algorithm, window or calendar). It is not charged meanwhile:
+//   left out     a limit; its kind is (algorithm, window or calendar), of concurrency the algorithm
+//                alone. It is not charged meanwhile:
 //                time goes on for it and nothing else, so it continues where it was when a limit of
 //                its kind is in force again. Of fixed_buckets what is put back meanwhile is put
 //                back here too, as no time brings it. One that is as a fresh one is dropped.
@@ -10,22 +11,23 @@
 //                what was used before the burst was lowered, of which the smaller bucket holds only
 //                a part. It is charged with every grant, so that a raise of the burst gives nothing
 //                that is used already. It always has the room that the smaller one has.
-//   cells        a head and the cells of its state (limit/debt.h); of a sliding_log only those that
-//                hold a run, of a token_bucket the second one only in debt.
+//   cells        a head and the cells of its state (limit/debt.h); of runs only those that there
+//   are, of a token_bucket the second one only in debt.
 //                The head: one cell, quota in `units`, and in fresh_at_us, counted from INT64_MIN,
 //                the algorithm (3 bits; 6: an aligned_window of a calendar, whose code stands in
 //                place of the window), whether a second cell follows (1 bit), how many cells of
-//                state follow (6 bits), and the window. The second one: the burst in `units`, where
-//                that is not the quota. So no mark of a head is a moment until which a counter is
-//                kept.
+//                state follow (6 bits), and the window. The second one: the burst in `units`, of a
+//                token_bucket whose burst is not the quota, and of concurrency, which has the
+//                number of a sliding_log and is told from it by the second cell. So no mark of a
+//                head is a moment until which a counter is kept.
 //   debt         of a limit in force that needs more cells than cells(limit): a head, for a
-//                token_bucket the time of its state in `units`, for a sliding_log followed by
-//                its older runs. These heads come first. Their fresh_at_us, counted from INT64_MIN:
+//                token_bucket the time of its state in `units`, for runs followed by those that
+//                come last. These heads come first. Their fresh_at_us, counted from INT64_MIN:
 //                7 in place of the algorithm, the limit's index (3 bits), how many cells follow.
 //   bound        a counter has cells_max cells, those in force first; only debt may take it to
-//                counter_cells_max. Where the runs of a sliding_log do not fit, the oldest are one,
-//                which ends with the newest of them. What has no room for a single cell is not
-//                kept: such a limit begins again when it is in force again.
+//                counter_cells_max. Where the runs of a limit do not fit, those that end first
+//                are one, which ends with the last of them. What has no room for a single cell is
+//                not kept: such a limit begins again when it is in force again.
 #pragma once
 
 #include <algorithm>
@@ -55,10 +57,6 @@ struct LeftOut {
     return all;
   }
 };
-
-inline bool same_kind(const Limit& a, const Limit& b) {
-  return a.algorithm == b.algorithm && same_window(a, b);
-}
 
 inline bool is_any_of_kind(std::span<const Limit> limits, const Limit& kind) {
   return std::any_of(limits.begin(), limits.end(),
@@ -91,7 +89,9 @@ inline constexpr uint64_t count_bits = 63;
 inline constexpr size_t most = cells_max / 2;
 
 inline size_t head_cells(const Limit& limit) {
-  return limit.algorithm == Algorithm::token_bucket && limit.burst != limit.quota ? 2 : 1;
+  const bool second = (limit.algorithm == Algorithm::token_bucket && limit.burst != limit.quota) ||
+                      limit.algorithm == Algorithm::concurrency;
+  return second ? 2 : 1;
 }
 
 // Appends after the first `count` cells of `out`, which has cells_max. Returns the new count; the
@@ -101,12 +101,13 @@ inline size_t append(const LeftOut& one, State* out, size_t count) {
   size_t cells = one.state.size();
   if (one.limit.algorithm == Algorithm::token_bucket) {
     if (cells == 2 && one.state[1] == State{}) cells = 1;
-  } else if (one.limit.algorithm == Algorithm::sliding_log) {
+  } else if (has_runs(one.limit)) {
     while (cells > 0 && one.state[cells - 1].units <= 0) --cells;
     if (count + head + cells > cells_max) cells = cells_max - std::min(cells_max, count + head);
   }
   if (cells == 0 || count + head + cells > cells_max) return count;
-  const auto* const at = std::find(algorithms.begin(), algorithms.end(), one.limit.algorithm);
+  const Algorithm stored = has_runs(one.limit) ? Algorithm::sliding_log : one.limit.algorithm;
+  const auto* const at = std::find(algorithms.begin(), algorithms.end(), stored);
   SLUICE_CHECK(at != algorithms.end());
   const Calendar calendar = one.limit.calendar;
   const uint64_t packed =
@@ -139,10 +140,10 @@ inline bool next(std::span<const State>& cells, std::span<const Limit> limits, D
   if ((packed & algorithm_bits) != is_debt) return false;
   const size_t index = packed >> index_shift & index_bits, count = packed >> window_shift;
   if (index >= limits.size() || count >= cells.size()) return false;
-  const bool is_log = limits[index].algorithm == Algorithm::sliding_log;
   const bool is_bucket = limits[index].algorithm == Algorithm::token_bucket;
-  if (is_log ? count < 1 || count > sliding_log::times_max - limit::cells(limits[index])
-             : !is_bucket || count > 0)
+  if (has_runs(limits[index])
+          ? count < 1 || count > sliding_log::times_max - limit::cells(limits[index])
+          : !is_bucket || count > 0)
     return false;
   debt = {index, cells[0].units, cells.subspan(1, count)};
   cells = cells.subspan(1 + count);
@@ -170,17 +171,19 @@ inline bool next(std::span<const State>& cells, LeftOut& one) {
   const bool is_fixed_bucket = limit.algorithm == Algorithm::fixed_bucket;
   const bool is_bucket = is_fixed_bucket || limit.algorithm == Algorithm::token_bucket;
   const bool second = (packed & second_bit) != 0;
+  if (second && limit.algorithm == Algorithm::sliding_log) limit.algorithm = Algorithm::concurrency;
   if (is_bucket) limit.burst = limit.quota;
   if (second && cells.size() > 1 && cells[1].fresh_at_us == INT64_MIN) limit.burst = cells[1].units;
   const auto is_count = [](int64_t n) { return n >= 1 && n <= base::bounds::quota_max; };
   const bool denies_all = limit.algorithm == Algorithm::aligned_window && limit.quota == 0;
   if ((!is_count(limit.quota) && !denies_all) || (is_bucket && !is_count(limit.burst)) ||
-      is_fixed_bucket == (limit.window.us > 0) || second != (head_cells(limit) == 2))
+      is_fixed_bucket == (limit.window.us > 0) || second != (head_cells(limit) == 2) ||
+      (limit.algorithm == Algorithm::concurrency &&
+       (limit.burst < limit.window.us || limit.burst > base::bounds::window_us_max)))
     return false;
   const size_t head = head_cells(limit), state = packed >> count_shift & count_bits;
-  const bool is_log = limit.algorithm == Algorithm::sliding_log;
   const size_t state_max = debt::whole_cells(limit);
-  const size_t least = is_log ? 1 : limit::cells(limit);
+  const size_t least = has_runs(limit) ? 1 : limit::cells(limit);
   if (state < least || state > state_max || cells.size() < head + state) return false;
   if (state == 2 && limit.algorithm == Algorithm::token_bucket &&
       cells[head + 1].fresh_at_us != INT64_MIN)

@@ -28,6 +28,7 @@ enum class Algorithm : uint8_t {
   sliding_window,  // two counters of the clock's windows, the older one weighted
   sliding_log,     // the times of units, exact while few enough are stored
   fixed_bucket,    // burst units that come back only by being put back
+  concurrency,  // quota units out at a time, each given back at the end of its lease at the latest
   // The generic cell rate algorithm with the numbers and replies of other programs, whose requests
   // bring the numbers along (limit/gcra.h). No policy has them.
   gcra_cell,   // redis-cell's CL.THROTTLE
@@ -39,9 +40,10 @@ enum class Algorithm : uint8_t {
 std::string_view name_of(Algorithm algorithm);
 
 // A rule's numbers. quota: units, 0 to base::bounds::quota_max. window: above 0 wherever the
-// algorithm has one, 0 for a fixed_bucket. calendar: of an aligned_window whose windows are those
-// of a calendar; `window` is Calendar::nominal then and decides nothing. Elsewhere none. burst: a
-// bucket's capacity, 1 to quota_max, of a fixed_bucket the same as its quota; 0 elsewhere. Of
+// algorithm has one, 0 for a fixed_bucket; of concurrency the lease. calendar: of an aligned_window
+// whose windows are those of a calendar; `window` is Calendar::nominal then and decides nothing.
+// Elsewhere none. burst: a bucket's capacity, 1 to quota_max, of a fixed_bucket the same as its
+// quota; of concurrency the longest lease in microseconds, at least `window`; 0 elsewhere. Of
 // gcra_* limit/gcra.h says what the three hold.
 struct Limit {
   Algorithm algorithm = Algorithm::deny;
@@ -57,18 +59,33 @@ constexpr bool same_window(const Limit& a, const Limit& b) {
   return a.window == b.window && a.calendar == b.calendar;
 }
 
+// Has a counter under one of them a state that the other one goes on with? A place keeps its end
+// whatever the lease of later ones is.
+constexpr bool same_kind(const Limit& a, const Limit& b) {
+  return a.algorithm == b.algorithm && (a.algorithm == Algorithm::concurrency || same_window(a, b));
+}
+
 // The window for people: "90s" or "month@Europe/Berlin"; exact: in one unit, as policies spell it.
 std::string window_text(const Limit& limit);
 std::string exact_window_text(const Limit& limit);
+// "10 at a time, concurrency, lease 30s, at most 5m": a limit of places for people.
+std::string places_text(const Limit& limit);
 
 // The most units that a charge, or a limit that counts, lets a counter have used.
 inline constexpr int64_t used_max = (int64_t{1} << 53) - 1;
 
+constexpr bool is_bucket(const Limit& limit) {
+  return limit.algorithm == Algorithm::token_bucket || limit.algorithm == Algorithm::fixed_bucket;
+}
+
+// Is the state a list of runs, each with an end of its own? The first ends last.
+constexpr bool has_runs(const Limit& limit) {
+  return limit.algorithm == Algorithm::sliding_log || limit.algorithm == Algorithm::concurrency;
+}
+
 // The most units that a fresh counter has.
 constexpr int64_t units_max(const Limit& limit) {
-  const bool bucket =
-      limit.algorithm == Algorithm::token_bucket || limit.algorithm == Algorithm::fixed_bucket;
-  return bucket ? limit.burst : limit.quota;
+  return is_bucket(limit) ? limit.burst : limit.quota;
 }
 
 // Does the algorithm need a counter, or does the limit alone decide?

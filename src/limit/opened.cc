@@ -59,7 +59,7 @@ CellCount Opened::close(State* next) const {
     const size_t cells = limit::cells(limits_[i]);
     const State* const more = places_[i] + cells;
     size_t runs = 0;
-    if (limits_[i].algorithm == Algorithm::sliding_log)
+    if (has_runs(limits_[i]))
       while (runs < sliding_log::times_max - cells && more[runs].units > 0) ++runs;
     const size_t room = counter_cells_max - count;
     if (runs > 0 && room >= 2) {

@@ -19,16 +19,15 @@ using bounds_check::text;
 struct Subject {
   Limit numbers;
   int64_t cost_max;
-  explicit Subject(const Limit& limit)
-      : numbers(limit), cost_max(limit.burst > 0 ? limit.burst : limit.quota) {}
+  explicit Subject(const Limit& limit) : numbers(limit), cost_max(units_max(limit)) {}
   Cells zero() const { return Cells(cells(numbers)); }
   Decision ask(const Cells& state, int64_t cost, int64_t now, Cells& next) const {
     return decide(state.data(), numbers, cost, {now}, next.data());
   }
 };
 
-// Every grant that still counts; a put removes the latest ones. Only for a clock that does not step
-// back.
+// Every grant that still counts; a put removes the latest ones, or the oldest places. Only for a
+// clock that does not step back.
 struct Naive {
   Limit limit;
   struct Grant {
@@ -38,7 +37,7 @@ struct Naive {
   Wide missing = 0, at = 0;  // of a bucket: units missing, in fractions of 1/window
 
   Wide window() const { return std::max<Wide>(limit.window.us, 1); }
-  Wide most() const { return limit.burst > 0 ? limit.burst : limit.quota; }
+  Wide most() const { return units_max(limit); }
   Wide window_of(Wide t) const { return t / window(); }  // counted from the epoch
 
   void see(Wide now) {
@@ -55,13 +54,14 @@ struct Naive {
         case Algorithm::sliding_window:
           return window_of(g.at) + 1 < window_of(now);
         case Algorithm::sliding_log:
+        case Algorithm::concurrency:
           return g.at + window() <= now;
         default:
           return false;
       }
     });
   }
-  bool is_bucket() const { return limit.burst > 0; }
+  bool is_bucket() const { return limit::is_bucket(limit); }
   Wide room() const {
     if (is_bucket()) return (most() * window() - missing) / window();
     Wide used = 0, weighted = 0;
@@ -81,10 +81,12 @@ struct Naive {
   }
   void put(Wide units) {
     missing = std::max<Wide>(0, missing - units * window());
+    const bool oldest = limit.algorithm == Algorithm::concurrency;
     while (units > 0 && !grants.empty()) {
-      const Wide part = std::min(units, grants.back().units);
+      const auto grant = oldest ? grants.begin() : grants.end() - 1;
+      const Wide part = std::min(units, grant->units);
       units -= part;
-      if ((grants.back().units -= part) == 0) grants.pop_back();
+      if ((grant->units -= part) == 0) grants.erase(grant);
     }
   }
 };
@@ -150,7 +152,8 @@ TEST(Put, EverySequenceOfFour) {
                                  Limit{Algorithm::token_bucket, quota, {window}, 3},
                                  Limit{Algorithm::sliding_window, quota, {window}},
                                  Limit{Algorithm::sliding_log, quota, {window}},
-                                 Limit{Algorithm::fixed_bucket, quota, {}, quota}}) {
+                                 Limit{Algorithm::fixed_bucket, quota, {}, quota},
+                                 Limit{Algorithm::concurrency, quota, {window}, window}}) {
         Sequence all{Subject(limit)};
         all.run(4, all.subject.zero(), {limit}, 10, "");
         ASSERT_EQ(all.wrong, "") << name(limit);
@@ -168,11 +171,12 @@ struct AnyLimit {
     return one_of({1, 1, 2, 3, 7, 31, 32, 33, 100, 1000, 999'983, (int64_t{1} << 53) - 1});
   }
   Limit operator()() {
-    Limit limit{static_cast<Algorithm>(2 + dice(6)), units(), {}};
+    Limit limit{static_cast<Algorithm>(2 + dice(7)), units(), {}};
     if (limit.algorithm == Algorithm::token_bucket) limit.burst = units();
     if (limit.algorithm == Algorithm::fixed_bucket) limit.burst = limit.quota;
     if (limit.algorithm != Algorithm::fixed_bucket)
       limit.window.us = one_of({1, 2, 3, 1000, 999'983, 1'000'000, 3'600'000'000});
+    if (limit.algorithm == Algorithm::concurrency) limit.burst = limit.window.us;
     return limit;
   }
 };
@@ -285,7 +289,7 @@ TEST(Put, ReturnsUnitsToTheNewerWindowFirst) {
 }
 
 TEST(PutDeathTest, PreconditionsAreChecked) {
-  for (int i = 2; i < 8; ++i) {
+  for (int i = 2; i < 9; ++i) {
     const Limit limit{static_cast<Algorithm>(i), 1, {1}, 1};
     std::vector<State> cell(2);
     EXPECT_DEATH(put(cell.data(), limit, -1, false, {}, cell.data()), "units");

@@ -74,9 +74,8 @@ inline bool fresh(std::span<const State> state, const Limit&, Time now) {
   return state[0].units <= 0 || now.us >= state[0].fresh_at_us;
 }
 
-// Merges the pair of one slot that loses least; one run less. There is one (see `exact`).
-inline void merge_pair(std::span<State> runs, int64_t window_us) {
-  const int64_t length_us = slot_us(window_us);
+// Merges the pair of one slot that loses least; one run less. False: no two are in one slot.
+inline bool merge_in_slots(std::span<State> runs, int64_t length_us) {
   const auto slot = [length_us](const State& run) {
     return run.fresh_at_us / length_us - (run.fresh_at_us % length_us < 0);
   };
@@ -90,10 +89,16 @@ inline void merge_pair(std::span<State> runs, int64_t window_us) {
       least = loss;
     }
   }
-  SLUICE_CHECK(best > 0);
+  if (best == 0) return false;
   runs[best - 1].units += runs[best].units;
   std::copy(runs.begin() + static_cast<std::ptrdiff_t>(best) + 1, runs.end(),
             runs.begin() + static_cast<std::ptrdiff_t>(best));
+  return true;
+}
+
+// There is such a pair (see `exact`).
+inline void merge_pair(std::span<State> runs, int64_t window_us) {
+  SLUICE_CHECK(merge_in_slots(runs, slot_us(window_us)));
 }
 
 // `state` has cells(limit) cells or, of a counter in debt, times_max. `next` may be `state` itself.

@@ -184,7 +184,7 @@ limit::Limit Spaces::share_of(limit::Limit limit, unsigned servers) {
     return units <= 0 ? units : std::max<int64_t>(1, units / servers);
   };
   limit.quota = share(limit.quota);
-  limit.burst = share(limit.burst);
+  if (limit::is_bucket(limit)) limit.burst = share(limit.burst);
   return limit;
 }
 

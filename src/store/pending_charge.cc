@@ -410,7 +410,7 @@ void PendingCharge::note_held(base::Time now) {
   limit::Opened counter({next.data(), cells}, charge->limits);
   for (size_t i = 0; i < charge->limits.size(); ++i)
     part.marks[i] = limit::has_counter(charge->limits[i].algorithm)
-                        ? limit::held::mark_of(counter.whole(i), charge->limits[i])
+                        ? limit::held::mark_of(counter.whole(i), charge->limits[i], now)
                         : State{};
 }
 

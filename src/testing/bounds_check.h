@@ -37,13 +37,14 @@ namespace bounds_check {
 // The algorithms that have a counter.
 inline constexpr Algorithm counted[] = {Algorithm::fixed_window, Algorithm::aligned_window,
                                         Algorithm::token_bucket, Algorithm::sliding_window,
-                                        Algorithm::sliding_log,  Algorithm::fixed_bucket};
+                                        Algorithm::sliding_log,  Algorithm::fixed_bucket,
+                                        Algorithm::concurrency};
 
 // A limit of any algorithm with a counter whose most units are `quota`.
 inline Limit limit_of(Algorithm algorithm, int64_t quota, int64_t window_us) {
   Limit limit{algorithm, quota, {window_us}};
-  if (algorithm == Algorithm::token_bucket || algorithm == Algorithm::fixed_bucket)
-    limit.burst = quota;
+  if (is_bucket(limit)) limit.burst = quota;
+  if (algorithm == Algorithm::concurrency) limit.burst = window_us;
   if (algorithm == Algorithm::fixed_bucket) limit.window = {};
   return limit;
 }

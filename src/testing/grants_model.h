@@ -30,9 +30,11 @@ class GrantsModel {
   std::string grant(const std::vector<Limit>& list, int64_t cost, Time now) {
     std::string wrong;
     for (Account& account : accounts_) {
-      if (std::none_of(list.begin(), list.end(),
-                       [&](const Limit& limit) { return is_same_kind(limit, account.largest); }))
-        continue;
+      const auto its = std::find_if(list.begin(), list.end(), [&](const Limit& limit) {
+        return same_kind(limit, account.largest);
+      });
+      if (its == list.end()) continue;
+      account.largest.window = its->window;  // of another lease: only concurrency has one
       const Decision d =
           decide(account.cells.data(), account.largest, cost, now, account.cells.data());
       if (!d.allowed)
@@ -49,7 +51,7 @@ class GrantsModel {
     for (Account& account : accounts_) {
       if (account.largest.algorithm != Algorithm::fixed_bucket &&
           std::none_of(list.begin(), list.end(),
-                       [&](const Limit& limit) { return is_same_kind(limit, account.largest); }))
+                       [&](const Limit& limit) { return same_kind(limit, account.largest); }))
         continue;
       limit::put(account.cells.data(), account.largest, units, false, now, account.cells.data());
     }
@@ -61,14 +63,10 @@ class GrantsModel {
     Cells cells;
   };
 
-  static bool is_same_kind(const Limit& a, const Limit& b) {
-    return a.algorithm == b.algorithm && a.window == b.window;
-  }
-
   void add(const Limit& limit) {
     if (!has_counter(limit.algorithm)) return;
     for (Account& account : accounts_) {
-      if (!is_same_kind(account.largest, limit)) continue;
+      if (!same_kind(account.largest, limit)) continue;
       account.largest.quota = std::max(account.largest.quota, limit.quota);
       account.largest.burst = std::max(account.largest.burst, limit.burst);
       account.cells.assign(cells(account.largest), {});
@@ -96,6 +94,7 @@ std::vector<std::vector<Limit>> any_lists(Dice& dice, int64_t unit_us) {
     Limit limit{counted[dice(std::size(counted))], 1, {unit_us * (1 + dice(int64_t{3}))}};
     if (limit.algorithm == Algorithm::fixed_window) limit.window.us = 2 * unit_us;
     if (limit.algorithm == Algorithm::fixed_bucket) limit.window = {};
+    if (limit.algorithm == Algorithm::concurrency) limit.burst = limit.window.us;
     return with_quota(limit);
   };
   std::vector<std::vector<Limit>> lists;
@@ -110,9 +109,8 @@ std::vector<std::vector<Limit>> any_lists(Dice& dice, int64_t unit_us) {
     }
     for (int n = 1 + dice(3); n > 0 && (list.empty() || dice(3) == 0); --n) {
       const Limit limit = any_limit();
-      if (std::none_of(list.begin(), list.end(), [&](const Limit& other) {
-            return other.algorithm == limit.algorithm && other.window == limit.window;
-          }))
+      if (std::none_of(list.begin(), list.end(),
+                       [&](const Limit& other) { return same_kind(other, limit); }))
         list.push_back(limit);
     }
     lists.push_back(list);

@@ -46,6 +46,7 @@ class Windows final : public ModelOf<Windows> {
   explicit Windows(const Limit& limit) : limit_(limit) {}
   void see(int64_t now) override {
     std::erase_if(units_, [&](const auto& unit) { return unit <= now; });
+    if (limit_.algorithm == Algorithm::concurrency) return;  // an end stays where it is
     for (int64_t& end : units_) end = std::min(end, end_of(now));
   }
   int64_t remaining(int64_t) const override {
@@ -60,6 +61,7 @@ class Windows final : public ModelOf<Windows> {
   }
   void put(int64_t units, int64_t) override {
     std::sort(units_.begin(), units_.end());
+    if (limit_.algorithm == Algorithm::concurrency) std::reverse(units_.begin(), units_.end());
     for (; units > 0 && !units_.empty(); --units) units_.pop_back();
   }
 
@@ -159,7 +161,7 @@ class TwoWindows final : public ModelOf<TwoWindows> {
 
 inline std::unique_ptr<Model> model_of(const Limit& limit) {
   if (limit.algorithm == Algorithm::sliding_window) return std::make_unique<TwoWindows>(limit);
-  if (limit.burst > 0) return std::make_unique<Bucket>(limit);
+  if (is_bucket(limit)) return std::make_unique<Bucket>(limit);
   return std::make_unique<Windows>(limit);
 }
 

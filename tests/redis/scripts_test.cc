@@ -35,7 +35,7 @@ struct Sizes {
 Limit random_limit(Dice& dice, const Sizes& sizes, bool may_lack_counter) {
   const int64_t quota = 1 + dice(sizes.quota), window = 1 + dice(sizes.window);
   if (sizes.calendars && dice(2) == 0) return tests::calendar_limit(dice(size_t{7}), quota);
-  switch (dice(may_lack_counter ? 9 : 6)) {
+  switch (dice(may_lack_counter ? 10 : 7)) {
     case 0:
       return {Algorithm::fixed_window, quota, {window}, 0};
     case 1:
@@ -49,8 +49,10 @@ Limit random_limit(Dice& dice, const Sizes& sizes, bool may_lack_counter) {
     case 5:
       return {Algorithm::fixed_bucket, quota, {}, quota};
     case 6:
-      return {Algorithm::unlimited, quota, {dice(int64_t{2})}, 0};
+      return {Algorithm::concurrency, quota, {window}, window + dice(window)};
     case 7:
+      return {Algorithm::unlimited, quota, {dice(int64_t{2})}, 0};
+    case 8:
       return {Algorithm::deny, 0, {}, 0};
     default:
       return {Algorithm::token_bucket, quota, {window}, quota};
@@ -114,6 +116,7 @@ void play(const Sizes& sizes, Weight least, uint32_t seed, int rounds, bool with
           l.quota = 1 + dice(sizes.quota);
           if (l.burst > 0) l.burst = l.window.us == 0 ? l.quota : 1 + dice(sizes.quota);
           if (l.window.us > 1 && !l.calendar && dice(2) == 0) l.window.us = 1 + dice(sizes.window);
+          if (l.algorithm == Algorithm::concurrency) l.burst = l.window.us + dice(sizes.window);
         }
       }
       // Or the order or the number of limits changes.
