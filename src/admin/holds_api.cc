@@ -31,7 +31,7 @@ double seconds_of(base::Duration length) {
 
 Json json_of(const HoldBook::Listed& one) {
   Json json{{"id", one.id},
-            {"kind", "reservation"},
+            {"kind", one.is_place ? "place" : "reservation"},
             {"rule", one.rule},
             {"actor", one.actor},
             {"counter", one.counter},
@@ -53,15 +53,16 @@ HttpResponse list_holds(const wire::HttpRequest& request, const HoldBook& holds,
   if (!limit || *limit < 1 || *limit > base::bounds::admin_page_max)
     return problem_response(400,
                             "`limit` must be 1 to " + std::to_string(base::bounds::admin_page_max));
-  if (kind && *kind != "reservation")
-    return problem_response(400, "`kind` may be `reservation`, the only kind that there is");
+  if (kind && *kind != "reservation" && *kind != "place")
+    return problem_response(400, "`kind` may be `reservation` or `place`");
   Items items;
   uint64_t matched = 0;
   bool is_full = false;  // of bytes
   holds.each(now, [&](const HoldBook::Listed& one) {
     const bool is_wanted = (!rule || one.rule == *rule) && (!actor || one.actor == *actor) &&
                            (!counter || one.counter == *counter) &&
-                           (!holder || one.holder == *holder) && (!user || one.user == *user);
+                           (!holder || one.holder == *holder) && (!user || one.user == *user) &&
+                           (!kind || (*kind == "place") == one.is_place);
     if (!is_wanted) return true;
     if (++matched <= *limit && !is_full) is_full = !items.add(json_of(one));
     return true;

@@ -369,7 +369,7 @@ bool Engine::reserve(Batch& batch) {
   HoldCall& call = *batch.hold;
   store::HoldBook& holds = *decider_.deps().holds;
   const auto all = batch.requests.items().subspan(batch.first, batch.plan.parts().size());
-  const HoldPlan plan(batch.plan, all);
+  HoldPlan plan(batch.plan, all);
   batch.hold_step = Batch::HoldStep::decided;
   if (!plan.any) {
     // No rule decides it, so the listener does, and there is nothing to hold. Those in shadow take
@@ -378,6 +378,13 @@ bool Engine::reserve(Batch& batch) {
     return decider_.settle_all(batch, batch.now);
   }
   if (plan.is_mixed) return true;
+  if (call.is_place && !plan.has_places) {
+    call.outcome = HoldOutcome::no_places;
+    batch.hold_step = Batch::HoldStep::answered;
+    return true;
+  }
+  plan.lease_places(call);
+  if (call.closes && batch.sink != nullptr) call.owner = batch.sink->hold_owner();
   plan.set_costs(batch.plan.batch());
   // A reserve of several subjects does not wait: sessions refuse it.
   const bool waits = call.waits && all.size() == 1 && batch.sink != nullptr && holds.can_wait() &&
@@ -551,6 +558,7 @@ std::optional<base::Time> Engine::advance() {
 }
 
 void Engine::forget(ReplySink& sink) {
+  if (sink.hold_owner_ != 0) decider_.deps().holds->close(sink.hold_owner_, decider_.now());
   lists_.forget(sink);
   for (Batch* const batch : std::exchange(sink.suspended_, {})) {
     decider_.deps().store.abandon(decider_.completions(), batch->ticket);

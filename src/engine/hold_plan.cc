@@ -22,13 +22,30 @@ HoldPlan::HoldPlan(policy::Plan& plan, std::span<const request::Request> request
         terms.join(step.rule->reserve);
       else
         terms = step.rule->reserve;
-      for (const limit::Limit& limit : plan.charge(step).limits)
-        if (limit::has_counter(limit.algorithm))
+      for (const limit::Limit& limit : plan.charge(step).limits) {
+        if (limit::has_places(limit)) {
+          has_places = true;
+          lease = std::min(lease, limit.window);
+          lease_max = std::min(lease_max, base::Duration{limit.burst});
+        } else if (limit::has_counter(limit.algorithm)) {
           its = std::min(its, step.rule->reserve.most_of(limit::units_max(limit)));
+        }
+      }
     }
   }
   is_mixed = std::ranges::any_of(batch.charges,
                                  [](const request::Charge& one) { return one.costs != nullptr; });
+}
+
+void HoldPlan::lease_places(request::HoldCall& call) {
+  if (!has_places) return;
+  if (!call.is_place) {
+    terms.ttl_max = std::min(terms.ttl_max, lease_max);
+    return;
+  }
+  // An ended place is never revived.
+  terms = {.ttl_max = lease_max, .ignores_late = true};
+  if (call.ttl.us == 0) call.ttl = lease;
 }
 
 void HoldPlan::set_costs(const request::Batch& batch) const {

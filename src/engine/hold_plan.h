@@ -16,6 +16,8 @@ namespace sluice::engine {
 struct HoldPlan {
   // `requests`: those of the plan's parts.
   HoldPlan(policy::Plan& plan, std::span<const request::Request> requests);
+  // What it says of the places of an acquire.
+  void lease_places(request::HoldCall& call);
   // Sets what each charge costs.
   void set_costs(const request::Batch& batch) const;
 
@@ -23,6 +25,9 @@ struct HoldPlan {
   std::vector<store::HoldBook::Share> shares;  // of each charge
   std::vector<int64_t> units;                  // of each subject
   bool any = false;                            // an enforced rule decides
+  // An enforced limit has places: the shortest lease, and the longest that all of them allow.
+  bool has_places = false;
+  base::Duration lease = base::never, lease_max = base::never;
   // Lists of limits that differ came for one counter: sessions refuse them.
   bool is_mixed = false;
 };

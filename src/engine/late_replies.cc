@@ -411,8 +411,9 @@ void LateReplies::match_again(Ticket ticket, base::Time now) {
 // Settles the last group of a reserve that waits. False: the store has no answer yet.
 bool LateReplies::reserve_again(PendingReply& pending, Batch& batch, base::Time now) {
   request::Batch charges = batch.plan.batch();
-  const HoldPlan plan(batch.plan, {&pending.request, 1});
+  HoldPlan plan(batch.plan, {&pending.request, 1});
   if (plan.is_mixed) return decider_.settle_all(batch, now);
+  plan.lease_places(pending.hold);
   plan.set_costs(charges);
   charges.groups = charges.groups.last(1);
   return decider_.deps().holds->reserve_or_wait(

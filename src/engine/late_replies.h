@@ -8,6 +8,7 @@
 //   answered  its reply went to the sink, and it is removed
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -73,6 +74,13 @@ class ReplySink : public BatchOwner {
   std::set<uint32_t> pending_;     // slots of its PendingReplies
   request::Unmatched unmatched_ = request::Unmatched::as_protocol;
   const request::ListenerView* listener_ = nullptr;
+  // Names the sink in holds that end with it: no other has it. 0: it has none.
+  uint64_t hold_owner() {
+    static std::atomic<uint64_t> last{0};
+    if (hold_owner_ == 0) hold_owner_ = ++last;
+    return hold_owner_;
+  }
+  uint64_t hold_owner_ = 0;
   bool has_replies_ = false;   // it is among those with late replies to send
   bool needs_commit_ = false;  // one of these replies has needs_commit set
 };

@@ -46,13 +46,16 @@ inline Limit limit_for(const Limit& limit, Duration ttl) {
   return limit.algorithm == Algorithm::concurrency ? concurrency::with_lease(limit, ttl) : limit;
 }
 
+// The mark of places that end then.
+inline State mark_at(const State* whole, int64_t end_us, Time now) {
+  return {end_us, concurrency::units_until({whole, concurrency::runs_max}, end_us, now)};
+}
+
 // The mark of a take that was granted now; of a cost of 0 it is of no use.
 inline State mark_of(const State* whole, const Limit& limit, Time now) {
   if (limit.algorithm == Algorithm::sliding_window) return {whole[1].fresh_at_us, whole[0].units};
-  if (limit.algorithm == Algorithm::concurrency) {
-    const int64_t end_us = concurrency::end_of(limit, now);
-    return {end_us, concurrency::units_until({whole, concurrency::runs_max}, end_us, now)};
-  }
+  if (limit.algorithm == Algorithm::concurrency)
+    return mark_at(whole, concurrency::end_of(limit, now), now);
   return whole[0];
 }
 

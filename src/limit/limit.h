@@ -93,6 +93,11 @@ constexpr bool has_counter(Algorithm algorithm) {
   return algorithm >= Algorithm::fixed_window;
 }
 
+// Are its units places, each of which ends with its lease (limit/concurrency.h)?
+constexpr bool has_places(const Limit& limit) {
+  return limit.algorithm == Algorithm::concurrency;
+}
+
 // One cell of a counter's stored state; a limit has one or more of them (limit/decide.h). All zero
 // is a fresh one.
 struct State {

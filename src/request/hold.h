@@ -53,6 +53,7 @@ enum class HoldOutcome : uint8_t {
   wrong_number,  // `units` has not one number for each subject
   waiting,       // a reserve that may wait does, for units
   full,          // there are as many holds as the server keeps
+  no_places,     // an acquire: no limit of its rules has places
 };
 
 // What the rules of a reservation say of it.
@@ -93,8 +94,15 @@ struct HoldCall {
   // reserve: it waits for units, for Message::wait_at_most. A reply that comes late has a copy of
   // this (Verdict::hold); where the wait is over the verdict is `expired`, and nothing is held.
   bool waits = false;
+  // reserve: it acquires places (limit/concurrency.h), which are given back whole however it ends;
+  // of its other limits units are taken for good.
+  bool is_place = false;
+  bool closes = false;  // reserve: it is released with its connection
   // commit: what was used; extend: how many more; one number for each subject of the reserve.
   std::vector<int64_t> units{};
+
+  // Set by the core before the hold is made: the connection that it ends with; 0: none.
+  uint64_t owner = 0;
 
   // Set by the core before the replies.
   HoldOutcome outcome = HoldOutcome::failed;
@@ -129,8 +137,15 @@ struct HeldCharge {
   // Decide by the limits that the counter is under, if it exists, and not by the charge's: the
   // charge gets those. It needs room for slots_max decisions.
   bool adopts = false;
+  // reserve: how long places are held; 0: as long as their limit says. The charge gets limits that
+  // say so, which lie here.
+  base::Duration ttl{};
+  std::array<limit::Limit, limit::slots_max> leased{};
+  // settle: places go back whole, whatever `back` is, and are not charged. With moves_to, in place
+  // of going back they end then, and `parts` get marks that say so.
+  base::Time moves_to{};
   // settle: how many units of which parts go back; `cost` of the charge is what was used beyond.
-  std::span<const HeldPart> parts{};
+  std::span<HeldPart> parts{};
   std::span<const int64_t> back{};  // of each part
   bool ends = false;                // the parts are not settled again
 

@@ -109,15 +109,23 @@ class HoldsSource final : public metrics::Source {
 
   void collect(metrics::Page& page) const override {
     const store::HoldBook::Figures figures = holds_.figures();
-    const std::string kind = "reservation";
-    page.gauge("sluice_holds", "Units that are held, and not settled yet: how many such holds.",
-               static_cast<double>(figures.holds), {{"kind", kind}});
+    const auto each_kind = [&](const char* name, const char* help, size_t all, size_t places,
+                               bool is_gauge, const metrics::Labels& more) {
+      for (const bool place : {false, true}) {
+        metrics::Labels labels{{"kind", place ? "place" : "reservation"}};
+        labels.insert(labels.end(), more.begin(), more.end());
+        const auto value = static_cast<double>(place ? places : all - places);
+        is_gauge ? page.gauge(name, help, value, labels) : page.counter(name, help, value, labels);
+      }
+    };
+    each_kind("sluice_holds", "Units that are held, and not settled yet: how many such holds.",
+              figures.holds, figures.places, true, {});
     page.gauge("sluice_holds_remembered", "Settled holds whose ids are remembered.",
                static_cast<double>(figures.remembered));
     for (size_t i = 0; i < figures.events.size(); ++i)
-      page.counter("sluice_holds_total", "What came of holds.",
-                   static_cast<double>(figures.events[i]),
-                   {{"kind", kind}, {"outcome", std::string(store::HoldBook::event_names[i])}});
+      each_kind("sluice_holds_total", "What came of holds.", figures.events[i],
+                figures.of_places[i], false,
+                {{"outcome", std::string(store::HoldBook::event_names[i])}});
     page.counter("sluice_reserved_units_total", "Units that committed reservations had reserved.",
                  static_cast<double>(figures.reserved_units));
     page.counter("sluice_actual_units_total", "Units that committed reservations came to.",

@@ -85,6 +85,8 @@ class HoldBook {
   virtual void grant(request::HoldCall& /*call*/, Wait& /*wait*/, base::Time /*at*/) {}
   // Nobody waits any more. is_granted: its group was granted, and gives its units back.
   virtual void drop(Wait& /*wait*/, bool /*is_granted*/, base::Time /*now*/) {}
+  // The connection that holds say they end with has ended.
+  virtual void close(uint64_t /*owner*/, base::Time /*now*/) {}
   // All but reserve.
   [[nodiscard]] virtual bool settle(request::HoldCall& call, base::Time now,
                                     const Asker& asker) = 0;
@@ -105,6 +107,7 @@ class HoldBook {
   struct Listed {
     std::string id, user, holder;
     std::string rule, actor, counter;  // of the first counter; counter: its stored name
+    bool is_place = false;
     int64_t units = 0;
     base::Duration age{}, ends_in{};
   };
@@ -125,10 +128,11 @@ class HoldBook {
   };
   static constexpr std::array<std::string_view, 9> event_names = {
       "held", "refused", "committed", "released", "expired", "kept", "late", "repeated", "unknown"};
+  using Events = std::array<uint64_t, event_names.size()>;
   struct Figures {
-    size_t holds = 0, remembered = 0;
-    std::array<uint64_t, event_names.size()> events{};
-    uint64_t reserved_units = 0, used_units = 0;  // of holds that were committed
+    size_t holds = 0, places = 0, remembered = 0;  // places: of the holds
+    Events events{}, of_places{};                  // of_places: of the events
+    uint64_t reserved_units = 0, used_units = 0;   // of holds that were committed
   };
   virtual Figures figures() const = 0;
   virtual const Options& options() const = 0;

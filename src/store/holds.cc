@@ -184,6 +184,15 @@ struct Holds::Record {
   bool has_shown = false;
   bool late = false;
   bool is_counted = false;  // among those that are remembered
+  bool is_place = false;    // HoldCall::is_place
+  uint64_t owner = 0;       // HoldCall::owner
+
+  // Has it places of an enforced rule or of one in shadow?
+  bool has_places() const {
+    return std::ranges::any_of(counters, [](const Counter& counter) {
+      return std::ranges::any_of(counter.source->limits, limit::has_places);
+    });
+  }
 };
 
 // A record as it is kept: there may be a million of them, so in few bytes. Numbers have 7 bits a
@@ -265,7 +274,7 @@ struct Holds::Packed {
   static bool is_over(const char* bytes, base::Time now) {
     Reader from(bytes);
     from.text();
-    const auto state = static_cast<State>(from.number() >> 4);
+    const auto state = static_cast<State>(from.number() >> 6);
     return state != State::held && from.folded() <= now.us;
   }
   // `put(to, source)` writes each source, in at most number_bytes_max bytes; `get(from)` reads it.
@@ -286,7 +295,7 @@ struct Holds::Packed {
 };
 
 size_t Holds::Packed::bytes_max(const Record& record) {
-  size_t numbers = 20 + record.reserved.size() + record.used.size();
+  size_t numbers = 21 + record.reserved.size() + record.used.size();
   size_t others = record.name.size() + record.holder.size() + record.shown_rule.size();
   for (const Counter& counter : record.counters) {
     numbers += 9;
@@ -305,10 +314,12 @@ std::string_view Holds::Packed::pack(Record& record, Put&& put) {
   if (const size_t most = bytes_max(record); room.size() < most) room.resize(most);
   Writer to(room.data());
   to.text(record.name);
-  to.number(static_cast<uint64_t>(record.state) << 4 | uint64_t{record.is_counted} << 3 |
+  to.number(static_cast<uint64_t>(record.state) << 6 | uint64_t{record.owner != 0} << 5 |
+            uint64_t{record.is_place} << 4 | uint64_t{record.is_counted} << 3 |
             uint64_t{record.terms.keeps} << 2 | uint64_t{record.terms.ignores_late} << 1 |
             uint64_t{record.late});
   to.folded(record.end.us);
+  if (record.owner != 0) to.number(record.owner);
   to.folded(record.terms.ttl_max.us);
   to.number(record.content);
   to.text(record.holder);
@@ -358,12 +369,14 @@ template <class Get>
 void Holds::Packed::unpack(Reader& from, Record& record, Get&& get) {
   record.name = from.text();
   const uint64_t flags = from.number();
-  record.state = static_cast<State>(flags >> 4);
+  record.state = static_cast<State>(flags >> 6);
+  record.is_place = (flags & 16) != 0;
   record.is_counted = (flags & 8) != 0;
   record.terms.keeps = (flags & 4) != 0;
   record.terms.ignores_late = (flags & 2) != 0;
   record.late = (flags & 1) != 0;
   record.end = {from.folded()};
+  record.owner = (flags & 32) != 0 ? from.number() : 0;
   record.terms.ttl_max = {from.folded()};
   record.content = from.number();
   record.holder = from.text();
@@ -568,6 +581,8 @@ struct Holds::Settling {
     its.lists.clear();
     its.sources.clear();
     its.groups.clear();
+    its.ttl = {};
+    its.moves_to = {};
     // So that none moves.
     its.charges.reserve(counters);
     its.held.reserve(counters);
@@ -582,6 +597,9 @@ struct Holds::Settling {
     return begin(record.counters.size(), all_parts);
   }
 
+  base::Duration ttl{};   // of reserves that are added
+  base::Time moves_to{};  // of settles
+
   // The counter's charge with that verb. settle: the units that were not used go back, the latest
   // first.
   void add(request::Spaces& spaces, const Counter& counter,
@@ -589,6 +607,8 @@ struct Holds::Settling {
     const Source& source = *counter.source.get();
     HeldCharge& its = held.emplace_back();
     its.adopts = true;
+    its.ttl = ttl;
+    its.moves_to = moves_to;
     Charge& charge = charges.emplace_back();
     charge.space = source.space.get();
     charge.key = counter.key;
@@ -610,7 +630,7 @@ struct Holds::Settling {
     }
     ++groups.back().charge_count;
     if (verb != Verb::settle) return;
-    its.ends = true;
+    its.ends = moves_to.us == 0;
     const size_t first = parts.size();
     // What was used fills the earliest parts first.
     for (const Counter::Part& part : its_parts) {
@@ -652,7 +672,9 @@ Holds::Shard& Holds::shard_of(std::string_view name) const {
 
 // The same object for all counters of one rule. Throws std::bad_alloc.
 Holds::SourceRef Holds::source_of(const Charge& charge, std::string_view rule) {
-  return source_of(*charge.space, charge.limits, charge.limits_id, rule, charge.overdrafts);
+  // The charge's own limits may be those of its lease.
+  return source_of(*charge.space, spaces_.limits(charge.limits_id), charge.limits_id, rule,
+                   charge.overdrafts);
 }
 
 Holds::SourceRef Holds::source_of(const request::Space& space, std::span<const limit::Limit> limits,
@@ -738,7 +760,11 @@ void Holds::push_due(Shard& shard, uint32_t place, int64_t at_us) {
 // It is not held any more, and remembered from now on; where too many are, it is forgotten at once.
 void Holds::set_state(Record& record, State state, base::Time now) {
   const std::string_view user = user_in(record.name);
-  if (record.state == State::held) leave_room(Room::held, user, 1);
+  if (record.state == State::held) {
+    leave_room(Room::held, user, 1);
+    if (record.is_place) places_.fetch_sub(1);
+    leave_owner(record);
+  }
   record.state = state;
   if (!record.is_counted) record.is_counted = take_room(Room::settled, user, 1, options_.most);
   record.end = record.is_counted ? base::Time{later_us(now, options_.remember)} : now;
@@ -884,7 +910,7 @@ bool Holds::answer_if_known(HoldCall& call, Shard& shard, const std::string& nam
   }
   answer_held(call, *record, now);
   call.repeated = true;
-  count(Event::repeated);
+  count(Event::repeated, record->is_place);
   return true;
 }
 
@@ -897,6 +923,8 @@ void Holds::describe(Record& record, const HoldCall& call, const HoldTerms& term
   record.content = call.content;
   record.holder = call.holder;
   record.began = now;
+  record.is_place = call.is_place;
+  record.owner = call.owner;
   const base::Duration ttl = call.ttl.us > 0 ? call.ttl : options_.ttl;
   record.ttl = {std::min(ttl.us, terms.ttl_max.us)};
   record.end = {later_us(now, record.ttl)};
@@ -939,7 +967,11 @@ bool Holds::reserve(HoldCall& call, const HoldTerms& terms, const request::Batch
   std::vector<HeldCharge> local(waiting == nullptr ? batch.charges.size() : 0);
   if (waiting != nullptr) waiting->held.resize(batch.charges.size());
   const std::span<HeldCharge> held = waiting == nullptr ? std::span(local) : waiting->held;
-  for (size_t i = 0; i < held.size(); ++i) batch.charges[i].held = &held[i];
+  const base::Duration ttl = std::min(call.ttl.us > 0 ? call.ttl : options_.ttl, terms.ttl_max);
+  for (size_t i = 0; i < held.size(); ++i) {
+    held[i].ttl = ttl;
+    batch.charges[i].held = &held[i];
+  }
   const NoteRef note = new_note(name);
   if (note != nullptr) note->set_first();
   for (request::Group& group : batch.groups) {
@@ -973,7 +1005,7 @@ bool Holds::reserve(HoldCall& call, const HoldTerms& terms, const request::Batch
   record.counters.clear();
   record.used.clear();
   record.returned = record.charged = 0;
-  record.has_shown = record.late = false;
+  record.has_shown = record.late = record.is_counted = false;
   if (allowed || parked) describe(record, call, terms, name, units, now);
   bool untaken = false;
   const auto add = [&](uint32_t i, bool shadow) -> Counter& {
@@ -1027,10 +1059,10 @@ bool Holds::reserve(HoldCall& call, const HoldTerms& terms, const request::Batch
     call.outcome = !decided  ? HoldOutcome::failed
                    : allowed ? HoldOutcome::not_held
                              : HoldOutcome::refused;
-    if (call.outcome == HoldOutcome::refused) count(Event::refused);
+    if (call.outcome == HoldOutcome::refused) count(Event::refused, call.is_place);
   } else {
     insert(shard, record, note.get());
-    count(Event::held);
+    count(Event::held, record.is_place);
     answer_held(call, record, now);
   }
   if (wait != nullptr) wait->reset();
@@ -1073,7 +1105,7 @@ void Holds::grant(HoldCall& call, Wait& wait, base::Time at) {
   HoldCall unused;
   keep(unused, note.get());
   insert(shard, record, note.get());
-  count(Event::held);
+  count(Event::held, record.is_place);
   answer_held(call, record, at);
 }
 
@@ -1118,6 +1150,10 @@ void Holds::note_as_it_is(Shard& shard, const std::string& name) {
 
 void Holds::insert(Shard& shard, Record& record, request::HoldNote* note) {
   if (note != nullptr) note->fill(text_of(record));
+  if (record.state == State::held) {
+    if (record.is_place) places_.fetch_add(1);
+    join_owner(record);
+  }
   const uint32_t place = shard.insert(record);
   count_bytes(record.name, 0, shard.places[place].size);
   push_due(shard, place, record.end.us);
@@ -1327,7 +1363,7 @@ bool Holds::settle(HoldCall& call, base::Time now, const Asker& asker) {
   }
   if (place == Shard::none || forget_old(shard, place, now)) {
     call.outcome = HoldOutcome::unknown;
-    count(Event::unknown);
+    count(Event::unknown, false);
   } else {
     settle(shard, place, call, now);
   }
@@ -1365,11 +1401,18 @@ void Holds::settle(Shard& shard, uint32_t place, HoldCall& call, base::Time now)
     call.used = record.used;
     return;
   } else {
-    if (call.ask == HoldAsk::extend ? !extend(call, record, now, note.get())
-                                    : !keep(call, note.get()))
-      return;
     if (call.ttl.us > 0) record.ttl = {std::min(call.ttl.us, record.terms.ttl_max.us)};
-    record.end = {later_us(now, record.ttl)};
+    const base::Time end{later_us(now, record.ttl)};
+    const bool moves = record.has_places();
+    if (call.ask == HoldAsk::extend && !extend(call, record, now, moves ? nullptr : note.get()))
+      return;
+    if (moves ? !move_places(call, record, end, now, note.get())
+              : call.ask == HoldAsk::renew && !keep(call, note.get())) {
+      // What an extension took has its old end.
+      if (call.ask == HoldAsk::extend) save(shard, place, loaded, nullptr);
+      return;
+    }
+    record.end = end;
     answer_held(call, record, now);
   }
   save(shard, place, loaded, note.get());
@@ -1385,12 +1428,13 @@ bool Holds::extend(HoldCall& call, Record& record, base::Time now, request::Hold
     return false;
   }
   Settling& settling = Settling::begin(record);
+  settling.ttl = record.ttl;
   for (const Counter& counter : record.counters)
     settling.add(spaces_, counter, {}, Verb::reserve, counter.share_of(call.units), 0);
   if (!apply(call, settling, now, note)) {
     if (call.outcome == HoldOutcome::refused) {
       call.reserved = record.reserved;
-      count(Event::refused);
+      count(Event::refused, record.is_place);
     }
     return false;
   }
@@ -1400,6 +1444,20 @@ bool Holds::extend(HoldCall& call, Record& record, base::Time now, request::Hold
   for (size_t i = 0; i < record.reserved.size(); ++i)
     record.reserved[i] = std::min(record.reserved[i] + call.units[i], limit::used_max);
   bound_parts(record, now);
+  return true;
+}
+
+// The places of a hold end then. False: nothing has changed, and the call says why.
+bool Holds::move_places(HoldCall& call, Record& record, base::Time to, base::Time now,
+                        request::HoldNote* note) {
+  Settling& settling = Settling::begin(record);
+  settling.moves_to = to;
+  for (const Counter& counter : record.counters)
+    settling.add(spaces_, counter, counter.parts, Verb::settle, 0, counter.units());
+  if (!apply(call, settling, now, note)) return false;
+  for (size_t i = 0; i < record.counters.size(); ++i)
+    for (size_t p = 0; p < record.counters[i].parts.size(); ++p)
+      record.counters[i].parts[p].marks = settling.held[i].parts[p].marks;
   return true;
 }
 
@@ -1419,8 +1477,10 @@ void Holds::bound_parts(Record& record, base::Time now) {
 }
 
 // Settles all counters of the hold with what was used of each subject. False: nothing has changed.
-bool Holds::settle_all(HoldCall& call, Record& record, std::span<const int64_t> used,
+bool Holds::settle_all(HoldCall& call, Record& record, std::span<const int64_t> of_subjects,
                        base::Time now, request::HoldNote* note) {
+  // Of places that were acquired all else was taken for good.
+  const std::span<const int64_t> used = record.is_place ? record.reserved : of_subjects;
   Settling& settling = Settling::begin(record);
   for (const Counter& counter : record.counters)
     settling.add_settled(spaces_, counter, counter.share_of(used));
@@ -1451,7 +1511,8 @@ bool Holds::settle_all(HoldCall& call, Record& record, std::span<const int64_t> 
       returned = std::max(returned, settling.held[i].returned);
       dropped = std::max(dropped, settling.charges[i].dropped);
     }
-    call.returned += std::clamp<int64_t>(its_reserved - its_used, 0, returned);
+    call.returned +=
+        record.is_place ? returned : std::clamp<int64_t>(its_reserved - its_used, 0, returned);
     if (any) call.charged += std::max<int64_t>(its_used - its_reserved - dropped, 0);
   }
   for (Counter& counter : record.counters) {
@@ -1468,7 +1529,7 @@ bool Holds::commit(HoldCall& call, Record& record, base::Time now, request::Hold
       call.used = record.used;
     } else {
       answer_again(call, record);
-      count(Event::repeated);
+      count(Event::repeated, record.is_place);
     }
     return false;
   }
@@ -1483,7 +1544,7 @@ bool Holds::commit(HoldCall& call, Record& record, base::Time now, request::Hold
   keep_shown(call, record);
   record.late = late;
   set_state(record, State::committed, now);
-  count(late ? Event::late : Event::committed);
+  count(late ? Event::late : Event::committed, record.is_place);
   const auto sum = [](std::span<const int64_t> units) {
     return static_cast<uint64_t>(std::accumulate(units.begin(), units.end(), int64_t{0}));
   };
@@ -1507,11 +1568,42 @@ bool Holds::release(HoldCall& call, Record& record, base::Time now, request::Hol
   const std::vector<int64_t> nothing(record.reserved.size(), 0);
   if (!settle_all(call, record, nothing, now, note)) return false;
   set_state(record, State::released, now);
-  count(Event::released);
+  count(Event::released, record.is_place);
   return true;
 }
 
 // ---- Ends ----
+
+void Holds::join_owner(const Record& record) {
+  if (record.owner == 0) return;
+  const std::lock_guard lock(owners_mutex_);
+  owners_[record.owner].insert(record.name);
+}
+
+void Holds::leave_owner(const Record& record) {
+  if (record.owner == 0) return;
+  const std::lock_guard lock(owners_mutex_);
+  const auto its = owners_.find(record.owner);
+  if (its == owners_.end()) return;
+  its->second.erase(record.name);
+  if (its->second.empty()) owners_.erase(its);
+}
+
+void Holds::close(uint64_t owner, base::Time now) {
+  std::unordered_set<std::string> names;
+  {
+    const std::lock_guard lock(owners_mutex_);
+    const auto its = owners_.find(owner);
+    if (its == owners_.end()) return;
+    names = std::move(its->second);
+    owners_.erase(its);
+  }
+  for (const std::string& name : names) {
+    HoldCall call{.ask = HoldAsk::release, .user = user_in(name), .id = id_in(name)};
+    // What the store cannot settle now ends with its lease.
+    static_cast<void>(settle(call, now, {}));
+  }
+}
 
 // The hold's end has come. False: the store cannot settle it now, or it has ended before.
 bool Holds::end(Record& record, base::Time now, request::HoldNote* note) {
@@ -1523,7 +1615,7 @@ bool Holds::end(Record& record, base::Time now, request::HoldNote* note) {
     const std::vector<int64_t> nothing(record.reserved.size(), 0);
     if (!settle_all(unused, record, nothing, now, note)) return false;
   }
-  count(record.terms.keeps ? Event::kept : Event::expired);
+  count(record.terms.keeps ? Event::kept : Event::expired, record.is_place);
   set_state(record, record.terms.keeps ? State::kept : State::released, now);
   return true;
 }
@@ -1695,6 +1787,8 @@ base::Result<size_t> Holds::restore(base::Time now) {
       again.key = counter.key;
       again.parts += counter.parts.size();
     }
+    // Its connection has gone.
+    if (record.state == State::held && std::exchange(record.owner, 0) != 0) record.end = now;
     Shard& shard = shard_of(name);
     const std::lock_guard lock(shard.mutex);
     insert(shard, record, nullptr);
@@ -1780,6 +1874,7 @@ Holds::Listed Holds::listed(const Record& record, base::Time now) {
   one.id = id_in(record.name);
   one.user = user_in(record.name);
   one.holder = record.holder;
+  one.is_place = record.is_place;
   one.units = std::accumulate(record.reserved.begin(), record.reserved.end(), int64_t{0});
   one.age = {std::max<int64_t>(now.us - record.began.us, 0)};
   one.ends_in = {std::max<int64_t>(record.end.us - now.us, 0)};
@@ -1795,8 +1890,12 @@ Holds::Listed Holds::listed(const Record& record, base::Time now) {
 Holds::Figures Holds::figures() const {
   Figures figures;
   figures.holds = rooms_[static_cast<size_t>(Room::held)].load();
+  figures.places = std::min(places_.load(), figures.holds);
   figures.remembered = rooms_[static_cast<size_t>(Room::settled)].load();
-  for (size_t i = 0; i < events_.size(); ++i) figures.events[i] = events_[i].load();
+  for (size_t i = 0; i < events_.size(); ++i) {
+    figures.of_places[i] = of_places_[i].load();
+    figures.events[i] = std::max(events_[i].load(), figures.of_places[i]);
+  }
   figures.reserved_units = reserved_units_.load();
   figures.used_units = used_units_.load();
   return figures;

@@ -19,6 +19,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "base/hash.h"
@@ -56,6 +57,7 @@ class Holds final : public HoldBook {
                        std::unique_ptr<Wait>& wait) override;
   void grant(request::HoldCall& call, Wait& wait, base::Time at) override;
   void drop(Wait& wait, bool is_granted, base::Time now) override;
+  void close(uint64_t owner, base::Time now) override;
   bool settle(request::HoldCall& call, base::Time now, const Asker& asker) override;
   bool charge_unknown(request::HoldCall& call, const request::Batch& batch,
                       std::span<const Share> shares, base::Time now, const Asker& asker,
@@ -129,9 +131,14 @@ class Holds final : public HoldBook {
   static void show(request::HoldCall& call, const Settling& settling, const request::Group& group);
   static void keep_shown(const request::HoldCall& call, Record& record);
   static Listed listed(const Record& record, base::Time now);
-  void count(Event event) {
+  void count(Event event, bool is_place) {
     events_[static_cast<size_t>(event)].fetch_add(1, std::memory_order_relaxed);
+    if (is_place) of_places_[static_cast<size_t>(event)].fetch_add(1, std::memory_order_relaxed);
   }
+  bool move_places(request::HoldCall& call, Record& record, base::Time to, base::Time now,
+                   request::HoldNote* note);
+  void join_owner(const Record& record);
+  void leave_owner(const Record& record);
   void push_due(Shard& shard, uint32_t place, int64_t at_us);
   void note_due(int64_t at_us);
   void answer_held(request::HoldCall& call, const Record& record, base::Time now) const;
@@ -161,7 +168,11 @@ class Holds final : public HoldBook {
   const std::unique_ptr<Sources> sources_;
   std::mutex users_mutex_;
   std::unordered_map<std::string, UserRoom> users_;
-  std::array<std::atomic<uint64_t>, event_names.size()> events_{};
+  std::array<std::atomic<uint64_t>, event_names.size()> events_{}, of_places_{};
+  std::atomic<size_t> places_{0};  // of the holds
+  // By connection, the names of the holds that end with it. Taken with the mutex of a shard.
+  std::mutex owners_mutex_;
+  std::unordered_map<uint64_t, std::unordered_set<std::string>> owners_;
   std::atomic<uint64_t> reserved_units_{0}, used_units_{0};
 };
 

@@ -228,6 +228,7 @@ void take_before(Counter& counter, const request::Charge& charge, base::Time now
   if (charge->keeps_limits) return evaluate_kept(now, decisions, false);
   if (charge->verb == Verb::take && ahead == 0 && left_out == 0) return take(now, decisions);
   charge->dropped = 0;
+  if (charge->verb == Verb::reserve && charge->held->ttl.us > 0) lease_places();
   if (charge->verb == Verb::settle) return settle(now, decisions);
   if (left_out > 0) return evaluate_opened(0, now, ahead, decisions);
   if (charge->verb == Verb::charge) {
@@ -353,20 +354,36 @@ State* find_kind(limit::Opened& counter, std::span<const Limit> limits, const Li
 }  // namespace
 
 // Gives back what was not used of the hold's parts, then charges what was used beyond them.
+// Has places of a reserve end with it.
+[[gnu::noinline]] void PendingCharge::lease_places() {
+  request::HeldCharge& held = *charge->held;
+  const std::span<const Limit> limits = charge->limits;
+  if (std::ranges::none_of(limits, limit::has_places)) return;
+  std::ranges::transform(limits, held.leased.begin(),
+                         [&](const Limit& one) { return limit::held::limit_for(one, held.ttl); });
+  charge->limits = std::span<const Limit>(held.leased).first(limits.size());
+}
+
 [[gnu::noinline]] bool PendingCharge::settle(base::Time now, Decision* decisions) {
   request::HeldCharge& held = *charge->held;
   const std::span<const Limit> limits = charge->limits;
   limit::Opened counter({next.data(), cells}, limits);
   held.returned = 0;
   for (size_t p = 0; p < held.parts.size(); ++p) {
-    const request::HeldPart& part = held.parts[p];
+    request::HeldPart& part = held.parts[p];
     limit::LimitMask found = 0;
     int64_t returned = 0;
     for (size_t i = 0; i < part.then.size(); ++i) {
       const Limit& then = part.then[i];
       const limit::held::Part its{then, part.marks[i], part.taken, part.given};
-      const auto give_back = [&](const Limit& limit, State* whole) {
-        return limit::held::give_back(whole, limit, its, held.back[p], held.given, now);
+      const bool places = limit::has_places(then);
+      const int64_t back = places ? part.units : held.back[p];
+      const auto give_back = [&](const Limit& limit, State* whole) -> int64_t {
+        if (!places || held.moves_to.us == 0)
+          return limit::held::give_back(whole, limit, its, back, held.given, now);
+        limit::held::move(whole, limit, its, back, held.given, held.moves_to, now);
+        part.marks[i] = limit::held::mark_at(whole, held.moves_to.us, now);
+        return 0;
       };
       size_t at = 0;
       if (State* const whole = find_kind(counter, limits, then, found, at); whole != nullptr)
@@ -381,9 +398,10 @@ State* find_kind(limit::Opened& counter, std::span<const Limit> limits, const Li
   }
   Taken taken = costs();
   for (size_t i = 0; i < limits.size(); ++i) {
-    decisions[i] = limit::debt::charge(counter.whole(i), limits[i], charge->cost, now,
+    const bool places = limit::has_places(limits[i]);
+    decisions[i] = limit::debt::charge(counter.whole(i), limits[i], places ? 0 : charge->cost, now,
                                        charge->overdraft_of(i), taken[i]);
-    if (limit::has_counter(limits[i].algorithm))
+    if (!places && limit::has_counter(limits[i].algorithm))
       charge->dropped = std::max(charge->dropped, charge->cost - taken[i]);
   }
   if (charge->cost > 0) counter.take_left_out(limit::all_of(limits), now, taken);

@@ -140,6 +140,7 @@ struct PendingCharge {
   void load_rarely(const request::Spaces& spaces, base::Time now, limit::State* state);
   bool evaluate_rarely(base::Time now, limit::Wide ahead, limit::Decision* decisions);
   bool settle(base::Time now, limit::Decision* decisions);
+  void lease_places();
   bool evaluate_kept(base::Time now, limit::Decision* decisions, bool take_nothing);
   bool charge_in_force(base::Time now, limit::Decision* decisions);
   bool evaluate_opened(size_t done, base::Time now, limit::Wide ahead, limit::Decision* decisions);

@@ -59,6 +59,7 @@ constinit const ProblemKind wait_timeout{408, "urn:sluice:problem:wait-timeout",
 constinit const ProblemKind id_in_use{409, "urn:sluice:problem:id-in-use", "The id is in use"};
 constinit const ProblemKind no_such_hold{404, "urn:sluice:problem:no-such-hold",
                                          "No such reservation"};
+constinit const ProblemKind no_places{400, "urn:sluice:problem:no-places", "No places"};
 constinit const ProblemKind already_settled{409, "urn:sluice:problem:already-settled",
                                             "Already settled"};
 constinit const ProblemKind hold_ended{410, "urn:sluice:problem:hold-ended",
@@ -127,7 +128,7 @@ constexpr Route routes[] = {
     {"/v1/extend", Action::extend, post, Right::take},
     {"/v1/renew", Action::renew, post, Right::take},
     {"/v1/release", Action::release, post, Right::take},
-    {"/v1/acquire", Action::later, post, Right::take},
+    {"/v1/acquire", Action::acquire, post, Right::take},
     {"*", Action::later, "GET, HEAD, POST, OPTIONS"},  // for OPTIONS only (RFC 9110, 9.3.7)
     {"/throttle", Action::throttle, post, Right::take},
     {"/health", Action::crab_health, get},
@@ -187,6 +188,7 @@ std::string_view word_of(Right right) {
 
 // Of an action on holds.
 request::HoldAsk ask_of(Action action) {
+  if (action == Action::acquire) return request::HoldAsk::reserve;
   return static_cast<request::HoldAsk>(static_cast<int>(action) -
                                        static_cast<int>(Action::reserve));
 }
@@ -385,6 +387,7 @@ Exchange::Begun Exchange::begin_action(const Question& question, const RequestFi
       return refuse(problems::not_yet, "this path is reserved for a later version");
     case Action::throttle:
       return begin_throttle(question, fields, note, requests);
+    case Action::acquire:
     case Action::reserve:
     case Action::extend:
     case Action::renew:
@@ -453,7 +456,8 @@ Exchange::Begun Exchange::begin_hold(const Question& question, const RequestFiel
   if (!may_read(question, fields)) return Begun::ready;
   body_ = question.body;
   TakeBody& body = around.worker.body;
-  return around.worker.body_reader.read_hold(body_, ask_of(route_->action), body)
+  return around.worker.body_reader.read_hold(body_, ask_of(route_->action), body,
+                                             route_->action == Action::acquire)
              ? ask_hold(around, note, requests)
              : refuse_body(body);
 }
@@ -614,7 +618,7 @@ Exchange::Begun Exchange::refuse_other_content() {
 Exchange::Begun Exchange::ask_hold(const ConnectionContext& around, uint32_t note,
                                    request::Requests& requests) {
   const TakeBody& body = around.worker.body;
-  const bool reserves = route_->action == Action::reserve;
+  const bool reserves = ask_of(route_->action) == HoldAsk::reserve;
   hold_ = std::make_unique<HoldAnswer>();
   asks_.is_several = body.has_takes;
   asks_.has_list = body.has_takes || body.has_units_list;
@@ -645,6 +649,8 @@ Exchange::Begun Exchange::ask_hold(const ConnectionContext& around, uint32_t not
           .ttl = body.ttl,
           .holder = hold(body.holder, requests),
           .waits = timeout.us > 0,
+          .is_place = route_->action == Action::acquire,
+          .closes = body.release_on_close,
           .units = body.units,
       }),
       .brought_by = around.identity.number(),
@@ -947,6 +953,7 @@ void Exchange::write_takes(Answer& answer) const {
       base::append_decimal(static_cast<int64_t>(counters_), body);
       body.append('}');
       return;
+    case Action::acquire:
     case Action::reserve:
     case Action::extend:
     case Action::renew:
@@ -996,7 +1003,7 @@ void Exchange::begin_denial(Answer& answer) const {
 // Writes the rest of an answer about a hold, behind its brace.
 void Exchange::write_hold(Answer& answer) const {
   base::Buffer& body = answer.body;
-  const bool takes = route_->action == Action::reserve || route_->action == Action::extend;
+  const bool takes = ask_of(route_->action) == HoldAsk::reserve || route_->action == Action::extend;
   if (takes) {
     if (outcome_.denied && !asks_.always_ok) answer.status = 429;
     if (answer.status == 429 && form_ == AnswerForm::problem) begin_denial(answer);
@@ -1475,6 +1482,7 @@ bool Exchange::take(const request::Request& request, const Verdict& verdict, bas
     case Action::charge:
       outcome_.is_again ? take_look(verdict, last, around) : take_charge(verdict, last, around);
       break;
+    case Action::acquire:
     case Action::reserve:
     case Action::extend:
     case Action::renew:
@@ -1699,7 +1707,7 @@ void Exchange::append_charge(const Verdict& verdict, const ConnectionContext& ar
 void Exchange::take_hold(const HoldCall& call, const Verdict& verdict, bool last,
                          const ConnectionContext& around) {
   if (problem_.kind != nullptr || fail_hold(call, verdict, around)) return;
-  if (route_->action == Action::reserve)
+  if (call.ask == HoldAsk::reserve)
     asks_.is_several ? take_part(verdict, around) : take_one(verdict, around);
   if (route_->action == Action::commit) take_commit(call, verdict);
   if (!last || problem_.kind != nullptr) return;
@@ -1796,6 +1804,11 @@ bool Exchange::fail_hold(const HoldCall& call, const Verdict& verdict,
                  std::to_string(call.reserved.size()));
       problem_.pointer = "/n";
       problem_.has_pointer = true;
+      return true;
+    case HoldOutcome::no_places:
+      refuse(problems::no_places,
+             "no limit that applies to these entries has places: acquire is for rules with "
+             "`algorithm: concurrency`; reserve takes units of all others");
       return true;
     case HoldOutcome::waiting:
     case HoldOutcome::full:

@@ -49,8 +49,9 @@ struct ProblemKind {
 
 namespace problems {
 extern const ProblemKind bad_request, unauthorized, forbidden, no_rule, not_found, no_such_profile,
-    method_not_allowed, not_acceptable, wait_timeout, id_in_use, no_such_hold, already_settled,
-    hold_ended, too_large, unsupported_type, wrong_host, quota_exceeded, not_yet, reduced_capacity;
+    method_not_allowed, not_acceptable, wait_timeout, id_in_use, no_such_hold, no_places,
+    already_settled, hold_ended, too_large, unsupported_type, wrong_host, quota_exceeded, not_yet,
+    reduced_capacity;
 }  // namespace problems
 
 struct Problem {
@@ -74,6 +75,7 @@ enum class Action : uint8_t {
   wait,
   batch,
   explain,
+  acquire,
   // Of holds, in the order of request::HoldAsk.
   reserve,
   extend,

@@ -275,11 +275,12 @@ enum class BodyMember : uint32_t {
   timeout,
   id,
   ttl,
-  holder
+  holder,
+  release_on_close
 };
-constexpr std::array<std::string_view, 12> body_members = {"entries", "key", "limits", "takes",
-                                                           "n",       "all", "mode",   "detail",
-                                                           "timeout", "id",  "ttl",    "holder"};
+constexpr std::array<std::string_view, 13> body_members = {
+    "entries", "key", "limits", "takes",           "n", "all", "mode", "detail", "timeout",
+    "id",      "ttl", "holder", "release_on_close"};
 enum class LimitMember : uint32_t {
   name,
   quota,
@@ -350,10 +351,11 @@ class TakeBodyParser {
     return scanner_.is_done() || scanner_.broken("something stands behind its object");
   }
 
-  bool read_hold(request::HoldAsk ask) {
+  bool read_hold(request::HoldAsk ask, bool is_acquire) {
     if (!base::utf8::is_valid(json_)) return fail_encoding();
     if (scanner_.peek() != '{') return fail_hold_start(ask);
-    TakeDraft draft{allowed_in_hold(ask), 0, false, 1, {}};
+    TakeDraft draft{
+        allowed_in_hold(ask) | (is_acquire ? set_of(release_on_close) : 0), 0, false, 1, {}};
     if (!read_hold_members(ask, draft) || !finish_hold(ask, draft)) return false;
     body_.has_copies = scanner_.has_copies();
     return scanner_.is_done() || scanner_.broken("something stands behind its object");
@@ -406,6 +408,8 @@ class TakeBodyParser {
         return read_ttl();
       case holder:
         return read_holder();
+      case release_on_close:
+        return read_boolean("`release_on_close` must be true or false", body_.release_on_close);
     }
     return false;
   }
@@ -1057,15 +1061,16 @@ bool TakeBodyReader::read(std::string_view json, const BodyForm& wanted, TakeBod
   return TakeBodyParser(json, wanted, texts_, body).read();
 }
 
-bool TakeBodyReader::read_hold(std::string_view json, request::HoldAsk ask, TakeBody& body) {
+bool TakeBodyReader::read_hold(std::string_view json, request::HoldAsk ask, TakeBody& body,
+                               bool is_acquire) {
   constexpr BodyForm with_n, without_n{.has_n = false};
   begin(body);
   body.ttl = {};
   body.holder = {};
   body.units.clear();
-  body.has_units_list = false;
+  body.has_units_list = body.release_on_close = false;
   return TakeBodyParser(json, ask == request::HoldAsk::commit ? without_n : with_n, texts_, body)
-      .read_hold(ask);
+      .read_hold(ask, is_acquire);
 }
 
 // ---- In a query ----

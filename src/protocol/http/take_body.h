@@ -200,6 +200,7 @@ struct TakeBody {
   std::string_view holder{};    // empty: there is none
   std::vector<int64_t> units;   // of extend and commit
   bool has_units_list = false;  // `n` is a list
+  bool release_on_close = false;
 
   std::span<const request::Entry> entries_of(const TakeSubject& subject) const {
     if (subject.is_inline) return {};
@@ -220,7 +221,9 @@ class TakeBodyReader {
   // False: the body has an error, in `body.problem` and `body.pointer`; the rest must not be used.
   bool read(std::string_view json, const BodyForm& wanted, TakeBody& body);
   // The same of a body that asks about a hold.
-  bool read_hold(std::string_view json, request::HoldAsk ask, TakeBody& body);
+  // is_acquire: of a reserve that acquires places.
+  bool read_hold(std::string_view json, request::HoldAsk ask, TakeBody& body,
+                 bool is_acquire = false);
 
  private:
   void begin(TakeBody& body);
