@@ -219,19 +219,19 @@ std::optional<AskedAnswer> answer_of_hold(const RespValue& reply, bool json, boo
     if (items.size() == 6) object["reserved"] = json_of(items[5]);
     return AskedAnswer{cli::to_text(object), denied};
   }
-  const std::string level =
-      limit && remaining ? std::to_string(*remaining) + " of " + std::to_string(*limit) + " left"
-                         : "";
-  if (denied)
-    return AskedAnswer{
-        verdict_words(false, coloured) + ": " +
-            refusal_words(remaining.value_or(0), limit.value_or(0), length_of(ms, 1'000)) + "\n",
-        true};
-  std::string words = config::paint(is_held ? "held" : "allowed", config::green, coloured);
+  std::string words;
+  if (denied) {
+    words = verdict_words(false, coloured) + ": ";
+    words += limit && remaining ? refusal_words(*remaining, *limit, length_of(ms, 1'000))
+                                : "waiting does not help";
+    return AskedAnswer{words + "\n", true};
+  }
+  words = config::paint(is_held ? "held" : "allowed", config::green, coloured);
   words += is_held ? (units.empty() ? "" : ": " + units) + " for " +
                          base::format_duration(length_of(ms, 1'000))
                    : ", but nothing is held: charge what is used";
-  if (!level.empty()) words += ", " + level;
+  if (limit && remaining)
+    words += ", " + std::to_string(*remaining) + " of " + std::to_string(*limit) + " left";
   if (is_held) words += ", id " + config::on_screen(id.text);
   return AskedAnswer{words + "\n"};
 }
