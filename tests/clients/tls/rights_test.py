@@ -34,6 +34,9 @@ RESP: dict[tuple[str, ...], str] = {
     ("INCREX", "k", "UBOUND", "9", "EX", "60", "ENX"): "take",
     **{(command, *SUBJECT): "take" for command in ("SLUICE.TAKE", "SLUICE.CHARGE")},
     ("SLUICE.WAIT", "5", *SUBJECT): "take", ("SLUICE.MTAKE", "1", *SUBJECT): "take",
+    ("SLUICE.RESERVE", "60", *SUBJECT, "N", "1"): "take", ("SLUICE.MRESERVE", "60", "1", *SUBJECT, "N", "1"): "take",
+    **{(f"SLUICE.{command}", "hold-0000-0000-1"): "take" for command in ("RELEASE", "RENEW")},  # unknown: an error
+    **{(f"SLUICE.{command}", "hold-0000-0000-1", "N", "1"): "take" for command in ("EXTEND", "COMMIT")},
     **{(command, *SUBJECT): "put" for command in ("SLUICE.PUT", "SLUICE.RESET")},
     ("DEL", "k"): "put", ("UNLINK", "k"): "put",
     ("SLUICE.PEEK", *SUBJECT): "look", ("SLUICE.EXPLAIN", *SUBJECT): "look",
