@@ -194,7 +194,7 @@ class SluiceCommandReader {
       if (form.verb == SluiceVerb::mreserve && !read_units_of_subject()) return false;
     }
     if (!read_options(form)) return false;
-    if (form.verb == SluiceVerb::reserve) command_.units.push_back(command_.n);
+    if (form.verb == SluiceVerb::reserve) command_.units.push_back(std::exchange(command_.n, 1));
     return true;
   }
 
