@@ -948,6 +948,8 @@ void Holds::forget(Shard& shard, uint32_t place, Loaded& record) {
 // Settles the charges of enforced rules all or nothing, and then those of rules in shadow, each by
 // itself. False: the call says why not, and nothing has changed.
 bool Holds::apply(HoldCall& call, Settling& settling, base::Time now) {
+  // The memory of the thread outlives the spaces that its lists are of.
+  const std::vector<request::LimitsRef> lists = std::move(settling.lists);
   const std::span<request::Group> groups = settling.groups;
   const bool enforces = !groups.empty() && !groups.front().may_fail;
   if (enforces) {
