@@ -85,10 +85,9 @@ constexpr CommandEntry entries[] = {
     {"sluice.help", 1, "fast", 0, 0, 0, "@fast", "sluice", "1.0.0", "Tells of SLUICE commands.",
      ""},
     {"sluice.info", 1, "fast", 0, 0, 0, "@fast", "sluice", "1.0.0", "Tells of the server.", ""},
-    {"sluice.mreserve", -6, "write denyoom blocking", 0, 0, 0, "@write @blocking", "sluice",
-     "1.0.0", "Reserves units of several subjects, of all or of none.",
-     "ttl:double numsubjects:integer subject:string n:integer id:string? wait:double? "
-     "holder:string?",
+    {"sluice.mreserve", -6, "write denyoom fast", 0, 0, 0, "@write @fast", "sluice", "1.0.0",
+     "Reserves units of several subjects, of all or of none.",
+     "ttl:double numsubjects:integer subject:string n:integer id:string? holder:string?",
      Right::take},
     {"sluice.mtake", -3, "write denyoom fast", 0, 0, 0, "@write @fast", "sluice", "1.0.0",
      "Takes units of several subjects, of all or of none.",

@@ -70,13 +70,16 @@ void RespSession::hold() {
     return answer_malformed(
         "ERR two subjects bring different limits for one key, and a reservation has one list for "
         "each: give them keys of their own, or reserve each by itself");
+  const bool each = sluice_.verb == SluiceVerb::mreserve;
+  if (each && sluice_.timeout.us > 0)
+    return answer_malformed(
+        "ERR a reservation of several subjects does not wait for units: leave WAIT out");
   HoldCall call = hold_call();
   const bool reserves = call.ask == HoldAsk::reserve;
   call.waits = reserves && sluice_.timeout.us > 0 && !executing_;
   const bool waits = call.waits;
   if (waits && !begin_wait()) return;
   const size_t count = sluice_.subjects.size();
-  const bool each = sluice_.verb == SluiceVerb::mreserve;
   const bool together = each || count > 1;
   const request::Message* const its =
       message({.together = together,

@@ -83,11 +83,10 @@ std::string_view first_word(request::Error cause) {
   }
 }
 
-// Is it the last request of a command that waits for units? In a transaction none waits.
-bool waits(const request::Request& request, uint32_t gathered) {
+// Is it of a command that waits for units? In a transaction none waits.
+bool waits(const request::Request& request) {
   return request.verb == request::Verb::wait ||
-         (request.verb == request::Verb::reserve && request.message->wait_at_most.us > 0 &&
-          (request.note & gathered) == 0);
+         (request.verb == request::Verb::reserve && request.message->wait_at_most.us > 0);
 }
 
 const RespOptions default_options;
@@ -179,7 +178,7 @@ bool RespSession::reply(const request::Request& request, const request::Verdict&
   if (!facts_.since) [[unlikely]]
     facts_.since = now;
   wire::RespWriter writer(out, version());
-  if (waits(request, gathered) && std::exchange(waiting_, false)) --connections_.waiting;
+  if (waits(request) && std::exchange(waiting_, false)) --connections_.waiting;
   if ((request.note & silent) != 0) return true;
   switch (kind_of(request.note)) {
     case cell:

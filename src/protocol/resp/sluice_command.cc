@@ -941,7 +941,7 @@ constexpr std::string_view sluice_help[] = {
     "SLUICE.RESERVE <ttl> <subject> N <n> [ID <id>] [WAIT <seconds>] [HOLDER <text>] [WITHUNITS]",
     "    Take n units for ttl seconds (0: the server's), until they are committed or released.",
     "SLUICE.MRESERVE <ttl> <numsubjects> <subject> N <n> [<subject> N <n> ...] [ID <id>]",
-    "    [WAIT <seconds>] [HOLDER <text>] [WITHUNITS]",
+    "    [HOLDER <text>] [WITHUNITS]",
     "    The same of several subjects, of all or of none.",
     "SLUICE.EXTEND <id> [N <n> [<n> ...]] [TTL <seconds>] [WITHUNITS]",
     "    Take n units more for a reservation, or none, and set its end.",

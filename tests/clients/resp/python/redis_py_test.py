@@ -96,7 +96,7 @@ class EveryProtocol:
         self.assertEqual(client.execute_command("SLUICE.RELEASE", hold), 120)
         with client.pipeline(transaction=True) as pipeline:
             pipeline.execute_command(*both)
-            pipeline.execute_command(*both, "WAIT", 30)
+            pipeline.execute_command(*both, "WAIT", 0)
             first, second = pipeline.execute()
         self.assertEqual((first[0], second), (1, [0, None]))
         for command in (("EXTEND", "N", 1), ("RELEASE",), ("RENEW",), ("COMMIT", "N", 1)):
