@@ -42,8 +42,8 @@ rules:
     limits: [{limits}]
     reserve: {{ max_ttl: 2h }}
 """
-LIMITS = ("{ quota: 1000000000000, window: 1d, algorithm: fixed_window }", "{ quota: 1000000000000, window: 30d, algorithm: fixed_window }",
-          "{ quota: 1000000000000, window: 1d }")
+LIMITS = ("{ quota: 1000000000000, window: 1d, algorithm: fixed_window }",
+          "{ quota: 1000000000000, window: 30d, algorithm: fixed_window }", "{ quota: 1000000000000, window: 1d }")
 SUBJECT = '"entries": {"tenant": "acme"}'
 
 
@@ -57,7 +57,8 @@ def serving_limits(build: Path, limits: int = 1) -> Iterator[Server]:
 
 
 def request(path: str, body: str) -> bytes:
-    return f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+    return f"{head}\r\n\r\n{body}".encode()
 
 
 class Client:
@@ -148,7 +149,8 @@ def measure_memory(build: Path, count: int) -> bool:
     for what, each, most in (("a reservation on one limit", one, HELD_MAX), ("each further limit", (three - one) / 2, LIMIT_MAX),
                              ("a settled reservation that is remembered", settled, SETTLED_MAX)):
         kept &= each <= most
-        print(f"memory of {what}, over {count}: {each:.0f} bytes, at most {most:.0f}: {'met' if each <= most else 'MISSED'}", flush=True)
+        print(f"memory of {what}, over {count}: {each:.0f} bytes, at most {most:.0f}: "
+              f"{'met' if each <= most else 'MISSED'}", flush=True)
     return kept
 
 

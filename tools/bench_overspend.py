@@ -106,7 +106,8 @@ class Sluice:
 def serving(program: str, budget: int) -> Iterator[Sluice]:
     with tempfile.TemporaryDirectory(prefix="sluice-overspend-") as folder:
         config, log = Path(folder) / "sluice.yaml", Path(folder) / "log"
-        rules = "".join(RULE.format(name=way.tenant, budget=budget, on_expiry=way.on_expiry) for way in (Report, Correct, Release, Keep))
+        rules = "".join(RULE.format(name=way.tenant, budget=budget, on_expiry=way.on_expiry)
+                        for way in (Report, Correct, Release, Keep))
         config.write_text('listen: [{ protocol: http, address: "127.0.0.1:0" }, { protocol: admin, address: "127.0.0.1:0" }]\n'
                           f"rules:{rules}", encoding="utf-8")
         with log.open("wb") as out:
@@ -159,7 +160,8 @@ class LiteLlm(Report):
         litellm.suppress_debug_info = True
         logging.getLogger("LiteLLM").setLevel("ERROR")
         self.litellm, self.lock = litellm, threading.Lock()
-        litellm.register_model({"bench": {"input_cost_per_token": 1.0, "output_cost_per_token": 1.0, "litellm_provider": "openai", "mode": "chat"}})
+        price = {"input_cost_per_token": 1.0, "output_cost_per_token": 1.0, "litellm_provider": "openai", "mode": "chat"}
+        litellm.register_model({"bench": price})
         self.manager = litellm.BudgetManager("bench")
         self.manager.create_budget(total_budget=float(budget), user="bench")
 
@@ -265,7 +267,7 @@ def drive(way: Report, calls: list[Call], budget: int) -> bool:
     kept = counted == sums
     if isinstance(way, Release):
         # What the killed had used is free with `release`, and is the only thing beyond.
-        kept &= over <= uncounted + sum(way.late) and (leaked == 0 or isinstance(way, Keep)) and (uncounted == 0 or not isinstance(way, Keep))
+        kept &= over <= uncounted + sum(way.late) and (uncounted if isinstance(way, Keep) else leaked) == 0
     print(f"{way.name:<22} {len(spent):>4} of {len(calls)} calls, {total:>7} spent of {budget}: {over:>7} beyond it "
           f"({over / budget:.1%}), {uncounted:>6} never counted, {leaked:>6} never given back"
           f"{'' if kept else f'; MISSED: the counter has {counted}, the calls {sums}'}", flush=True)
@@ -276,7 +278,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--calls", type=int, default=500, help="default %(default)s")
     parser.add_argument("--ttl", type=int, default=10, help="seconds that a reservation outlives its caller; default %(default)s")
-    parser.add_argument("--sluice", default=os.environ.get("SLUICE_BINARY") or str(ROOT / "build/release/sluice"), metavar="PROGRAM")
+    parser.add_argument("--sluice", default=os.environ.get("SLUICE_BINARY") or str(ROOT / "build/release/sluice"),
+                        metavar="PROGRAM")
     asked = parser.parse_args()
     calls = calls_of(asked.calls)
     budget = sum(call.actual for call in calls) // 5

@@ -42,7 +42,8 @@ class Budget(CustomLogger):
         answer = await self.ask("/v1/reserve", kwargs, entries=self.entries(kwargs), n=prompt + most, ttl=self.seconds)
         if answer.status_code == 429:
             told = answer.json()
-            raise litellm.BudgetExceededError(told["limit"] - told["remaining"], told["limit"], message=f"refused by rule {told['rule']}")
+            why = f"refused by rule {told['rule']}"
+            raise litellm.BudgetExceededError(told["limit"] - told["remaining"], told["limit"], message=why)
         answer.raise_for_status()
 
     async def async_log_success_event(self, kwargs, response_obj, start_time, end_time):

@@ -237,7 +237,8 @@ class Streams(ManualTest):
         self.assertEqual(statuses, [200] * 10)
         wait_until(lambda: envoy.calls() == 20, "all reports")
         self.assertEqual(envoy.get(user="a", tokens="1").status, 429)
-        _, told = server.ask_json({"domain": "llm", "descriptors": [{"entries": [{"key": "user", "value": "a"}], "hitsAddend": "0"}]})
+        _, told = server.ask_json({"domain": "llm", "descriptors": [
+            {"entries": [{"key": "user", "value": "a"}], "hitsAddend": "0"}]})
         self.assertEqual((told["overallCode"], told["statuses"][0].get("limitRemaining", 0)), ("OVER_LIMIT", 0))
 
     def test_a_stream_that_its_client_ends_costs_what_the_page_sets(self) -> None:

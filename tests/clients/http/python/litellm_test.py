@@ -63,9 +63,9 @@ class OpenAi:
                 else:
                     if model == "stuck":
                         openai.over.wait(SECONDS_MAX)
-                    self.wfile.write(json.dumps({
-                        "id": "1", "object": "chat.completion", "created": 1, "model": model, "usage": usage,
-                        "choices": [{"index": 0, "message": {"role": "assistant", "content": "well"}, "finish_reason": "stop"}]}).encode())
+                    choice = {"index": 0, "message": {"role": "assistant", "content": "well"}, "finish_reason": "stop"}
+                    self.wfile.write(json.dumps({"id": "1", "object": "chat.completion", "created": 1, "model": model,
+                                                 "usage": usage, "choices": [choice]}).encode())
 
         self.port = serve(test, Handler)
         test.addCleanup(self.over.set)
@@ -94,7 +94,8 @@ class LiteLlmTest(HttpTest):
         return asyncio.run(whole())
 
     def deployment(self, model: str, **more: object) -> dict[str, object]:
-        return {"model": f"openai/{model}", "api_base": f"http://127.0.0.1:{self.openai.port}/v1", "api_key": "k", "max_retries": 0, **more}
+        return {"model": f"openai/{model}", "api_base": f"http://127.0.0.1:{self.openai.port}/v1", "api_key": "k",
+                "max_retries": 0, **more}
 
     def call(self, model: str, **more: object) -> Awaitable[object]:
         return litellm.acompletion(**self.deployment(model), messages=MESSAGES, user="acme", **more)

@@ -178,10 +178,12 @@ def stream(port: int, tenant: str, prompt: int, said: int, tokens: int, seed: in
     """Asks for so many tokens with a prompt of `prompt` tokens, of which the gateway sees `said`. Reads `chunks_max` chunks and
     goes away, or all."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=SECONDS_MAX)
-    body = {"messages": [{"role": "user", "content": "x" * 4 * said}], "max_tokens": tokens, "prompt": prompt, "user": tenant, "seed": seed}
+    body = {"messages": [{"role": "user", "content": "x" * 4 * said}], "max_tokens": tokens, "prompt": prompt, "user": tenant,
+            "seed": seed}
     used, last, end, whole, chunks, status = prompt, 0, None, False, 0, 0
     try:
-        connection.request("POST", "/v1/chat/completions", json.dumps(body), {"X-Tenant": tenant, "Content-Type": "application/json"})
+        connection.request("POST", "/v1/chat/completions", json.dumps(body),
+                           {"X-Tenant": tenant, "Content-Type": "application/json"})
         response = connection.getresponse()
         status = response.status
         for line in response if status == 200 else ():

@@ -208,7 +208,8 @@ class ManyStreams(GatewayTest):
         """102 streams of 20 tenants through three gateways, of which one is killed. Of the other streams every second is left by
         its client. Estimates are wrong by 0.1 to 10 times, and every fifth answer of sluice is lost."""
         quota, gateways, of_each = 10_000, 3, 34
-        sluice = Sluice(self, {**YEAR, **MANY_A_MINUTE, "quota: 1M": f"quota: {quota}", "on_expiry: keep": f"on_expiry: {on_expiry}"})
+        sluice = Sluice(self, {**YEAR, **MANY_A_MINUTE, "quota: 1M": f"quota: {quota}",
+                               "on_expiry: keep": f"on_expiry: {on_expiry}"})
         relays = [Relay(self, sluice, lambda number: number % 5 == 0) for _ in range(gateways)]
         lock, begun, killed = threading.Lock(), [0], threading.Event()
         self.addCleanup(killed.set)
@@ -227,8 +228,9 @@ class ManyStreams(GatewayTest):
             prompt, wrong = chance.randint(50, 500), 10 ** chance.uniform(-1, 1)
             gateway = number % gateways
             leaves = gateway < gateways - 1 and number % 2 == 0
-            return stream(programs[gateway].port, f"t{number % 20}", prompt, int(prompt * wrong), chance.randint(2 * TOKENS_OF_A_CHUNK, 4_000),
-                          number, chance.randint(1, 8) if leaves else None)
+            tokens = chance.randint(2 * TOKENS_OF_A_CHUNK, 4_000)
+            return stream(programs[gateway].port, f"t{number % 20}", prompt, int(prompt * wrong), tokens, number,
+                          chance.randint(1, 8) if leaves else None)
 
         with ThreadPoolExecutor(gateways * of_each) as clients:
             seen = [clients.submit(client, number) for number in range(gateways * of_each)]
