@@ -820,7 +820,7 @@ end
 -- From the run of its end alone, or of many runs the one that it may have been merged into: another
 -- one's place must not come back early.
 function U.p(s, m, p, q, w, b, c)
-  if m <= now or not s[1] then return s end
+  if c <= Z or m <= now or not s[1] then return s end
   local at
   for i = 1, #s, 2 do
     if s[i] < m then break end

@@ -73,8 +73,9 @@ void play(uint32_t seed, Weight least, int rounds, int64_t scale) {
       std::vector<Limit> list = lists[changes && dice(4) == 0 ? dice(lists.size()) : 0];
       for (Limit& one : list) {
         one.quota *= scale;
-        one.burst *= scale;
+        if (is_bucket(one)) one.burst *= scale;
       }
+      while (limit::cells(list) > limit::cells_max) list.pop_back();
       Question q;
       const Verb verb = dice(2) == 0   ? Verb::charge
                         : dice(3) == 0 ? Verb::take
