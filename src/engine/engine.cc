@@ -312,6 +312,7 @@ void Engine::match_hold(Batch& batch) {
     match_together(batch, batch.first);
   else
     match_one(batch, first);
+  if (message.answer_by.us != INT64_MAX) plan.answer_by(0, message.answer_by);
   if (plan.parts().back().error.empty())
     batch.hold = &call;
   else if (call.ask == HoldAsk::commit)
@@ -369,8 +370,9 @@ void Engine::reserve(Batch& batch) {
   const auto all = batch.requests.items().subspan(batch.first, parts.size());
   std::vector<store::Holds::Share> shares(charges.charges.size());
   std::vector<int64_t> units;
-  request::HoldTerms terms;
-  bool any = false;
+  const request::HoldTerms door = call.terms.value_or(request::HoldTerms{});
+  request::HoldTerms terms = door;
+  bool any = call.terms.has_value();
   for (size_t subject = 0; subject < parts.size(); ++subject) {
     int64_t& its = units.emplace_back(std::max<int64_t>(all[subject].cost, 0));
     for (const auto& step : plan.steps(parts[subject])) {
@@ -384,7 +386,8 @@ void Engine::reserve(Batch& batch) {
         terms = step.rule->reserve;
       for (const limit::Limit& limit : plan.charge(step).limits)
         if (limit::has_counter(limit.algorithm))
-          its = std::min(its, step.rule->reserve.most_of(limit::units_max(limit)));
+          its = std::min({its, step.rule->reserve.most_of(limit::units_max(limit)),
+                          door.most_of(limit::units_max(limit))});
     }
   }
   if (!any) {
@@ -396,7 +399,10 @@ void Engine::reserve(Batch& batch) {
   }
   for (size_t i = 0; i < shares.size(); ++i) {
     // Lists of limits that differ and came for one counter: sessions refuse them.
-    if (charges.charges[i].costs != nullptr) return;
+    if (charges.charges[i].costs != nullptr) {
+      batch.hold_is_answered = true;
+      return;
+    }
     int64_t cost = 0;
     for (size_t subject = 0; subject < units.size(); ++subject)
       if ((shares[i].subjects >> subject & 1) != 0) cost += units[subject];
