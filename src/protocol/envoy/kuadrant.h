@@ -34,9 +34,9 @@ struct KuadrantCall {
   bool is_about_hold() const { return method == Method::reserve || method == Method::commit; }
 };
 
-// Reads a message of `call.method`. Sets what the method gives no meaning to what it takes: only
-// Report reads hits, 0 as 1, and whether they are given back; a message without descriptors has one
-// without entries. `message` as of read_request.
+// Reads a message of `call.method` into both, as read_request does. Of hits, and whether they are
+// given back, only Report has a use, with 0 as 1: for the other methods they are as if absent. A
+// message without descriptors becomes one with a descriptor without entries.
 ReadProblem read_kuadrant(std::string_view text, RateLimitRequest& message, KuadrantCall& call);
 
 void append_kuadrant_response(const KuadrantCall& call, base::Buffer& out);
