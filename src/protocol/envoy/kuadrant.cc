@@ -29,7 +29,7 @@ static_assert(base::bounds::together_max == 64);
 
 // Calls `read_field` with each key of `message`. False: it is malformed.
 template <class ReadField>
-bool each_field(std::string_view message, ReadField read_field) {
+bool each_key(std::string_view message, ReadField read_field) {
   for (Reader in(message); !in.at_end();) {
     uint32_t key;
     if (!in.read_key(key) || !read_field(in, key)) return false;
@@ -43,7 +43,7 @@ struct WireDuration {
   int32_t nanos = 0;
 
   bool read(std::string_view message) {
-    return each_field(message, [&](Reader& in, uint32_t key) {
+    return each_key(message, [&](Reader& in, uint32_t key) {
       uint64_t number;
       if (key != protobuf_key(1, varint) && key != protobuf_key(2, varint))
         return in.skip(key, groups_deep_max);
@@ -69,7 +69,7 @@ ReadProblem read_rest(std::string_view text, KuadrantCall& call) {
   const uint32_t amount_key = protobuf_key(reserves ? 3 : 4, varint),
                  text_key = protobuf_key(reserves ? 4 : 3, bytes);
   WireDuration ttl;
-  const bool is_read = each_field(text, [&](Reader& in, uint32_t key) {
+  const bool is_read = each_key(text, [&](Reader& in, uint32_t key) {
     uint64_t number;
     std::string_view body;
     if (key == amount_key) {
