@@ -317,6 +317,7 @@ void Engine::plan_hold(Batch& batch) {
     match_together(batch, batch.first);
   else
     match_one(batch, first);
+  if (first.message->answer_by.us != INT64_MAX) batch.plan.answer_by(0, first.message->answer_by);
   batch.hold = batch.plan.parts().back().error.empty() ? first.message->hold : nullptr;
 }
 
@@ -349,7 +350,7 @@ bool Engine::settle_hold(Batch& batch) {
 // A commit of a hold that is not known charges its subjects, if a rule applies to one.
 bool Engine::charge_unknown(Batch& batch) {
   const auto all = batch.requests.items().subspan(batch.first, batch.plan.parts().size());
-  const HoldPlan plan(batch.plan, all);
+  const HoldPlan plan(batch.plan, all, {});
   batch.hold_step = Batch::HoldStep::answered;
   if (!plan.any) return true;  // it stays unknown
   bool known = false;
@@ -369,7 +370,7 @@ bool Engine::reserve(Batch& batch) {
   HoldCall& call = *batch.hold;
   store::HoldBook& holds = *decider_.deps().holds;
   const auto all = batch.requests.items().subspan(batch.first, batch.plan.parts().size());
-  HoldPlan plan(batch.plan, all);
+  HoldPlan plan(batch.plan, all, call.terms);
   batch.hold_step = Batch::HoldStep::decided;
   if (!plan.any) {
     // No rule decides it, so the listener does, and there is nothing to hold. Those in shadow take
@@ -377,7 +378,10 @@ bool Engine::reserve(Batch& batch) {
     call.outcome = HoldOutcome::not_held;
     return decider_.settle_all(batch, batch.now);
   }
-  if (plan.is_mixed) return true;
+  if (plan.is_mixed) {
+    batch.hold_step = Batch::HoldStep::answered;
+    return true;
+  }
   if (call.is_place && !plan.has_places) {
     call.outcome = HoldOutcome::no_places;
     batch.hold_step = Batch::HoldStep::answered;

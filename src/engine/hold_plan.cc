@@ -8,7 +8,10 @@
 
 namespace sluice::engine {
 
-HoldPlan::HoldPlan(policy::Plan& plan, std::span<const request::Request> requests) {
+HoldPlan::HoldPlan(policy::Plan& plan, std::span<const request::Request> requests,
+                   const std::optional<request::HoldTerms>& door)
+    : terms(door.value_or(request::HoldTerms())), any(door.has_value()) {
+  const request::HoldTerms of_door = terms;
   const request::Batch batch = plan.batch();
   shares.resize(batch.charges.size());
   for (size_t subject = 0; subject < plan.parts().size(); ++subject) {
@@ -28,7 +31,8 @@ HoldPlan::HoldPlan(policy::Plan& plan, std::span<const request::Request> request
           lease = std::min(lease, limit.window);
           lease_max = std::min(lease_max, base::Duration{limit.burst});
         } else if (limit::has_counter(limit.algorithm)) {
-          its = std::min(its, step.rule->reserve.most_of(limit::units_max(limit)));
+          its = std::min({its, step.rule->reserve.most_of(limit::units_max(limit)),
+                          of_door.most_of(limit::units_max(limit))});
         }
       }
     }

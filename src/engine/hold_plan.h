@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -14,8 +15,9 @@
 namespace sluice::engine {
 
 struct HoldPlan {
-  // `requests`: those of the plan's parts.
-  HoldPlan(policy::Plan& plan, std::span<const request::Request> requests);
+  // `requests`: those of the plan's parts; door: HoldCall::terms.
+  HoldPlan(policy::Plan& plan, std::span<const request::Request> requests,
+           const std::optional<request::HoldTerms>& door);
   // What it says of the places of an acquire.
   void lease_places(request::HoldCall& call);
   // Sets what each charge costs.
@@ -24,7 +26,7 @@ struct HoldPlan {
   request::HoldTerms terms{};
   std::vector<store::HoldBook::Share> shares;  // of each charge
   std::vector<int64_t> units;                  // of each subject
-  bool any = false;                            // an enforced rule decides
+  bool any = false;                            // an enforced rule decides, or the door has terms
   // An enforced limit has places: the shortest lease, and the longest that all of them allow.
   bool has_places = false;
   base::Duration lease = base::never, lease_max = base::never;

@@ -411,7 +411,7 @@ void LateReplies::match_again(Ticket ticket, base::Time now) {
 // Settles the last group of a reserve that waits. False: the store has no answer yet.
 bool LateReplies::reserve_again(PendingReply& pending, Batch& batch, base::Time now) {
   request::Batch charges = batch.plan.batch();
-  HoldPlan plan(batch.plan, {&pending.request, 1});
+  HoldPlan plan(batch.plan, {&pending.request, 1}, pending.hold.terms);
   if (plan.is_mixed) return decider_.settle_all(batch, now);
   plan.lease_places(pending.hold);
   plan.set_costs(charges);

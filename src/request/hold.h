@@ -64,6 +64,24 @@ struct HoldTerms {
   bool keeps = false;         // at its end the estimate counts as used (`on_expiry: keep`)
   bool ignores_late = false;  // a commit after a release is refused (`late_commit: ignore`)
 
+  // A part of a limit as people write it, as 0.5, in millionths: above 0, at most the whole, with
+  // up to six digits. Nothing: the text is none.
+  static std::optional<int64_t> fraction_of(std::string_view text) {
+    const size_t point = text.find('.');
+    const std::string_view digits = point == std::string_view::npos ? "" : text.substr(point + 1);
+    const std::string_view before = text.substr(0, point);
+    if ((before != "0" && before != "1") || digits.size() > 6 ||
+        (point != std::string_view::npos && digits.empty()))
+      return std::nullopt;
+    int64_t n = before == "1" ? 1 : 0;
+    for (size_t i = 0; i < 6; ++i) {
+      const char c = i < digits.size() ? digits[i] : '0';
+      if (c < '0' || c > '9') return std::nullopt;
+      n = n * 10 + (c - '0');
+    }
+    if (n < 1 || n > whole) return std::nullopt;
+    return n;
+  }
   // The most units that may be reserved of so many.
   int64_t most_of(int64_t units) const {
     return fraction >= whole ? INT64_MAX
@@ -98,6 +116,9 @@ struct HoldCall {
   // of its other limits units are taken for good.
   bool is_place = false;
   bool closes = false;  // reserve: it is released with its connection
+  // reserve: terms of the session's own, which join those of the rules. With them there is a hold
+  // also where no rule applies. Empty: the rules' alone.
+  std::optional<HoldTerms> terms{};
   // commit: what was used; extend: how many more; one number for each subject of the reserve.
   std::vector<int64_t> units{};
 

@@ -299,25 +299,6 @@ constexpr std::array<std::string_view, 12> rule_keys = {
     "name",      "comment", "match", "actor", "limit",          "limits",
     "unlimited", "deny",    "mode",  "then",  "on_store_error", "reserve"};
 
-// A part of a whole, as 0.5, in millionths; above 0 and at most the whole.
-std::optional<int64_t> fraction_of(std::string_view text) {
-  using request::HoldTerms;
-  const size_t point = text.find('.');
-  const std::string_view digits = point == std::string_view::npos ? "" : text.substr(point + 1);
-  const std::string_view before = text.substr(0, point);
-  if ((before != "0" && before != "1") || digits.size() > 6 ||
-      (point != std::string_view::npos && digits.empty()))
-    return std::nullopt;
-  int64_t n = before == "1" ? 1 : 0;
-  for (size_t i = 0; i < 6; ++i) {
-    const char c = i < digits.size() ? digits[i] : '0';
-    if (c < '0' || c > '9') return std::nullopt;
-    n = n * 10 + (c - '0');
-  }
-  if (n < 1 || n > HoldTerms::whole) return std::nullopt;
-  return n;
-}
-
 // Escapes the separators of the parts of a stored name, so that different lists have different
 // texts.
 void append_escaped(std::string& out, std::string_view text) {
@@ -498,7 +479,7 @@ class NativeReader {
           reader_.error(name, value, in_ticks(text) + " is not how long a reservation may be held",
                         "write a length of time of at most `1d`, as in `10m`");
       } else if (name == "max_fraction") {
-        if (const auto part = fraction_of(text))
+        if (const auto part = request::HoldTerms::fraction_of(text))
           terms.fraction = *part;
         else
           reader_.error(name, value, in_ticks(text) + " is not a part of a limit",

@@ -128,7 +128,8 @@ Standing standing_of(const limit::Limit& numbers, const limit::Decision& decisio
   const int64_t count = numbers.quota - decision.remaining;
   if (is_window && descriptor.is_negative_hits)
     return standing_after_refund(count, as_u32(numbers.quota));
-  if (is_window && verb != Verb::take) return standing_at(count, as_u32(numbers.quota));
+  if (is_window && verb != Verb::take && verb != Verb::would_take)
+    return standing_at(count, as_u32(numbers.quota));
   return standing_decided(!is_over(decision, verb), decision.remaining);
 }
 
@@ -189,7 +190,9 @@ void Call::ask(uint32_t number, const EnvoyOptions& options, base::Time deadline
                request::Requests& requests) {
   number_ = number;
   begin(message.descriptors.size());
-  if (const auto problem = check_request(message)) {
+  if (kuadrant) {
+    ask_kuadrant(options, deadline, requests);
+  } else if (const auto problem = check_request(message)) {
     fail(CallError::Kind::request, static_cast<GrpcStatus>(problem->grpc_code), problem->message);
   } else if (check_overrides(message)) {
     // A wrong override is an error only if the domain is known.
@@ -262,6 +265,23 @@ void Call::ask_all(const EnvoyOptions& options, base::Time deadline, request::Re
                .tag = {}},
               requests);
     }
+  }
+}
+
+void Call::ask_kuadrant(const EnvoyOptions& options, base::Time deadline,
+                        request::Requests& requests) {
+  if (message.domain.empty()) return;  // the answer is UNKNOWN
+  fail(check_kuadrant(message, *kuadrant));
+  if (error_.kind != CallError::Kind::ok) return;
+  const request::Message* const its =
+      kuadrant_message(message, *kuadrant, options, deadline, requests);
+  for (size_t i = 0; i < message.descriptors.size(); ++i) {
+    const Descriptor& descriptor = message.descriptors[i];
+    request::Request request = kuadrant_request(descriptor, *kuadrant);
+    if (kuadrant->method == Method::report) request.cost = cost_of(hits_of(message, descriptor));
+    request.message = its;
+    request.note = number_ << index_bits | static_cast<uint32_t>(i);
+    ask_one(i, request, requests);
   }
 }
 
@@ -345,7 +365,8 @@ bool Call::take(const request::Request& request, const request::Verdict& verdict
   const FoundRule* const own = !is_planned                          ? nullptr
                                : index < message.descriptors.size() ? planned_[index]
                                                                     : planned_question_;
-  if (metrics != nullptr && own != nullptr && index < message.descriptors.size())
+  const bool charges = !kuadrant || kuadrant->method == Method::report;
+  if (metrics != nullptr && own != nullptr && charges && index < message.descriptors.size())
     count(*own, verdict, message.descriptors[index], options.sparing);
   if (index >= health_index) {
     take_health(index, own, verdict, options);
@@ -360,11 +381,13 @@ bool Call::take(const request::Request& request, const request::Verdict& verdict
     else if (verdict.cause == request::Error::deadline)
       fail(Kind::late, GrpcStatus::unavailable, verdict.error);
     else
-      fail(Kind::store, options.error_code, verdict.error);
+      fail(Kind::store, store_status(options), verdict.error);
   } else if (own != nullptr && own->kind == FoundRule::Kind::not_loaded) {
     fail(CallError::Kind::rules, GrpcStatus::unknown, "no rate limit configuration loaded");
   } else if (index == probe_index) {
     take_probe(own);
+  } else if (kuadrant && request.message->hold != nullptr) {
+    fail(take_kuadrant_hold(*request::hold_of(request, verdict), options, *kuadrant));
   } else {
     DescriptorResult& result = results_[index];
     if (own != nullptr && verdict.planned == nullptr)
@@ -379,7 +402,12 @@ bool Call::take(const request::Request& request, const request::Verdict& verdict
 // The store could not decide a limit that settles separately. With shadow_mode that is ignored.
 void Call::take_failed(const FoundRule& rule, const EnvoyOptions& options) {
   if (!rule.rules->set().limits()[rule.limit].shadow_mode)
-    fail(CallError::Kind::store, options.error_code, "the store cannot decide a quota");
+    fail(CallError::Kind::store, store_status(options), "the store cannot decide a quota");
+}
+
+// Kuadrant's gateway lets pass or refuses, as it is told, where the service is not available.
+wire::GrpcStatus Call::store_status(const EnvoyOptions& options) const {
+  return kuadrant ? GrpcStatus::unavailable : options.error_code;
 }
 
 void Call::take_probe(const FoundRule* own) {
@@ -523,10 +551,16 @@ void Call::count(const FoundRule& rule, const request::Verdict& verdict,
 }
 
 void Call::fail(CallError::Kind kind, GrpcStatus status, std::string_view text) {
-  if (error_.kind != CallError::Kind::ok) return;
-  error_ = {kind, status, std::string(text)};
+  fail({kind, status, std::string(text)});
+}
+
+void Call::fail(CallError error) {
   using Kind = CallError::Kind;
-  if (metrics == nullptr || kind == Kind::refused) return;
+  const Kind kind = error.kind;
+  if (error_.kind != Kind::ok || kind == Kind::ok) return;
+  error_ = std::move(error);
+  // These are counted of ShouldRateLimit.
+  if (metrics == nullptr || kind == Kind::refused || kuadrant) return;
   const bool is_store = kind == Kind::store || kind == Kind::late || kind == Kind::expired;
   metrics->count(is_store ? ServiceStat::redis_error : ServiceStat::service_error);
 }
@@ -534,6 +568,14 @@ void Call::fail(CallError::Kind kind, GrpcStatus status, std::string_view text) 
 void Call::respond(const EnvoyOptions& options, RateLimitResponse& response) const {
   const bool is_let_pass = compose_response(message, results_, options.response, response);
   if (is_let_pass && metrics != nullptr) metrics->count(ServiceStat::global_shadow_mode);
+}
+
+void Call::respond_kuadrant(const EnvoyOptions& options, RateLimitResponse& response) {
+  if (message.domain.empty() || kuadrant->is_about_hold()) return;
+  kuadrant->code = Code::ok;
+  if (kuadrant->method != Method::check_rate_limit) return;
+  respond(options, response);
+  kuadrant->code = response.overall_code;
 }
 
 }  // namespace sluice::envoy

@@ -15,6 +15,7 @@
 #include "base/arena.h"
 #include "base/time.h"
 #include "otlp/spans.h"
+#include "protocol/envoy/kuadrant.h"
 #include "protocol/envoy/limit_metrics.h"
 #include "protocol/envoy/messages.h"
 #include "protocol/envoy/options.h"
@@ -68,15 +69,17 @@ class Call {
  public:
   // The message.
   RateLimitRequest message;
+  // What it asks beside, and the answer, if it is of Kuadrant's service. Empty: it is of Envoy's.
+  std::optional<KuadrantCall> kuadrant;
   // Counts the results; null: they are not counted. Outlives the call.
   WorkerMetrics* metrics = nullptr;
   base::Time began{};          // for the response times in the metrics
   otlp::Span* span = nullptr;  // takes the verdicts; null: the call is not traced
 
-  // Adds the requests for the message. If the message is not a valid request, none is added, and
-  // `error` has the reason. `number`: the caller's number for the call, below 2^21; number_of
-  // returns it. `deadline`: after it nothing may be charged. The message's texts must be valid
-  // until the last verdict.
+  // Adds the requests for the message. None is added if `is_answered` is true then: the message is
+  // not a valid request, and `error` has the reason, or it asks nothing. `number`: the caller's
+  // number for the call, below 2^21; number_of returns it. `deadline`: after it nothing may be
+  // charged. The message's texts must be valid until the last verdict.
   void ask(uint32_t number, const EnvoyOptions& options, base::Time deadline,
            request::Requests& requests);
   // If rights of the client are limited, has the requests that `ask` added, those from `first` on,
@@ -100,15 +103,19 @@ class Call {
     rules_.clear();
     limits_ = nullptr;
     span = nullptr;
+    kuadrant.reset();
   }
 
-  // Valid after all verdicts were taken.
+  // Have all verdicts been taken? What follows is valid then.
+  bool is_answered() const { return open_ == 0; }
   const CallError& error() const { return error_; }
   bool is_healthy() const { return healthy_; }
   // The limits by which is_healthy decides, valid during the verdict; null: there are no limits.
   const LimitRules* limits() const { return limits_.get(); }
   // Makes `response`; its views are valid until the call is used again.
   void respond(const EnvoyOptions& options, RateLimitResponse& response) const;
+  // The same for Kuadrant's service: completes the answer in `kuadrant`. `response` is overwritten.
+  void respond_kuadrant(const EnvoyOptions& options, RateLimitResponse& response);
 
  private:
   static constexpr uint32_t index_bits = 11, index_mask = (1u << index_bits) - 1;
@@ -119,6 +126,7 @@ class Call {
 
   void begin(size_t descriptors);
   void ask_all(const EnvoyOptions& options, base::Time deadline, request::Requests& requests);
+  void ask_kuadrant(const EnvoyOptions& options, base::Time deadline, request::Requests& requests);
   void ask_one(size_t index, const request::Request& request, request::Requests& requests);
   void probe(uint32_t index, request::Requests& requests);
   const FoundRule* plan_descriptor(size_t index, const LimitRules& rules,
@@ -126,6 +134,7 @@ class Call {
   bool is_replaced(uint32_t limit, uint32_t domain, const LimitRules& rules,
                    policy::MatchSteps& steps);
   void take_failed(const FoundRule& rule, const EnvoyOptions& options);
+  wire::GrpcStatus store_status(const EnvoyOptions& options) const;
   void take_probe(const FoundRule* own);
   void take_health(uint32_t index, const FoundRule* own, const request::Verdict& verdict,
                    const EnvoyOptions& options);
@@ -136,6 +145,7 @@ class Call {
   void count(const FoundRule& rule, const request::Verdict& verdict, const Descriptor& descriptor,
              bool sparing);
   void fail(CallError::Kind kind, wire::GrpcStatus status, std::string_view text);
+  void fail(CallError error);
 
   uint32_t number_ = 0;
   size_t open_ = 0;  // verdicts that are missing

@@ -148,9 +148,11 @@ inline constexpr std::array<std::string_view, 8> path_stat_names = {"total_hits"
 enum class ServiceStat : uint8_t { redis_error, service_error, global_shadow_mode };
 inline constexpr size_t service_stats = 3;
 
-// The gRPC methods that are counted, under the original's names.
-enum class Method : uint8_t { should_rate_limit, check };
-inline constexpr std::array<std::string_view, 2> method_names = {"ShouldRateLimit", "Check"};
+// The gRPC methods that are counted, by their names: the original's, then those of Kuadrant's
+// service.
+enum class Method : uint8_t { should_rate_limit, check, check_rate_limit, report, reserve, commit };
+inline constexpr std::array<std::string_view, 6> method_names = {
+    "ShouldRateLimit", "Check", "CheckRateLimit", "Report", "Reserve", "Commit"};
 
 // The durations of requests in whole ms: exact up to a second, in tenths of a second above it; ten
 // seconds for all above that.

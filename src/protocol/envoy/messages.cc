@@ -19,9 +19,6 @@ constexpr std::array<std::string_view, 8> unit_names{"UNKNOWN", "SECOND", "MINUT
                                                      "DAY",     "MONTH",  "YEAR",   "WEEK"};
 constexpr std::array<std::string_view, 3> code_names{"UNKNOWN", "OK", "OVER_LIMIT"};
 
-// The most levels of nested unknown groups; a message with more is malformed.
-constexpr int groups_deep_max = 100;
-
 // Reads messages up to the first problem. A field that a message has twice counts as in protobuf:
 // the last number or text is kept, messages are merged, lists are joined.
 class MessageReader {

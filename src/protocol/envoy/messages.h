@@ -26,6 +26,8 @@ inline constexpr size_t request_descriptors_max = 1'024;  // of a request
 // bound.
 inline constexpr size_t descriptor_entries_max = base::bounds::descriptor_entries_max - 2;
 inline constexpr size_t request_entries_max = 64 * descriptor_entries_max;  // of all of them
+// The most levels of nested unknown groups; a message with more is malformed.
+inline constexpr int groups_deep_max = 100;
 
 // envoy.type.v3.RateLimitUnit, and RateLimit.Unit of a response, which has `week` besides.
 // Other numbers are possible, and are kept.

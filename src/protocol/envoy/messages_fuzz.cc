@@ -1,10 +1,12 @@
-// Reads any bytes as a request twice, into a new object and into a used one. The results must be
-// equal, their views must point into the bytes, and they must keep the bounds.
+// Reads any bytes as a request of each service twice, into a new object and into a used one. The
+// results must be equal, their views must point into the bytes, and they must keep the bounds.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
 
+#include "limit/limit.h"
+#include "protocol/envoy/kuadrant.h"
 #include "protocol/envoy/messages.h"
 
 namespace {
@@ -54,6 +56,18 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     require(entries == fresh.entries.size());
     require(fresh.descriptors.size() <= request_descriptors_max && entries <= request_entries_max);
     require(same(fresh, used));
+  }
+
+  for (const Method method :
+       {Method::check_rate_limit, Method::report, Method::reserve, Method::commit}) {
+    KuadrantCall call{.method = method}, again{.method = method};
+    const ReadProblem its = read_kuadrant(input, fresh, call);
+    require(read_kuadrant(input, used, again) == its && within(call.id));
+    require(call.amount >= 0 && call.amount <= sluice::limit::used_max && call.ttl.us >= 0);
+    if (its != ReadProblem::none) continue;
+    require(same(fresh, used) && call.amount == again.amount && call.id == again.id &&
+            call.ttl == again.ttl);
+    require(!fresh.descriptors.empty() && fresh.descriptors.size() <= request_descriptors_max);
   }
 
   std::string_view service;

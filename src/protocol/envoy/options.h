@@ -11,10 +11,20 @@
 #include "base/time.h"
 #include "protocol/envoy/limit_metrics.h"
 #include "protocol/envoy/response.h"
+#include "request/hold.h"
 #include "request/peer.h"
 #include "wire/grpc.h"
 
 namespace sluice::envoy {
+
+// Of reservations by Kuadrant's service: the terms join those of the rules. A rule alone says that
+// late commits are ignored.
+struct HoldOptions {
+  bool enabled = true;
+  request::HoldTerms terms{.ttl_max = base::seconds(60),
+                           .fraction = request::HoldTerms::whole / 2,
+                           .ignores_late = true};
+};
 
 struct EnvoyOptions final : request::SessionOptions {
   // The requests of all domains, or of these, settle all or nothing, and a refusal charges nothing.
@@ -31,6 +41,7 @@ struct EnvoyOptions final : request::SessionOptions {
   // Without the latter it is healthy from the first answer of the store on. Shared by the server.
   std::shared_ptr<std::atomic<bool>> store_was_reached = std::make_shared<std::atomic<bool>>(false);
   bool reflection = false;
+  HoldOptions holds{};
   // The age from which a connection accepts no new calls, and the time that the others may take
   // then; base::never: no bound.
   base::Duration connection_age = base::never, connection_grace = base::never;

@@ -6,6 +6,7 @@
 #include <grpc/health/v1/health.pb.h>
 #include <grpc/reflection/v1/reflection.pb.h>
 #include <grpc/reflection/v1alpha/reflection.pb.h>
+#include <kuadrant/service/ratelimit/v1/rls.pb.h>
 
 #include <algorithm>
 #include <set>
@@ -61,6 +62,7 @@ void add_services(ServerReflectionResponse& to) {
   std::set<std::string> names;
   for (const pb::Descriptor* const message :
        {::envoy::service::ratelimit::v3::RateLimitRequest::descriptor(),
+        kuadrant::service::ratelimit::v1::ReserveRequest::descriptor(),
         grpc::health::v1::HealthCheckRequest::descriptor(),
         grpc::reflection::v1::ServerReflectionRequest::descriptor(),
         grpc::reflection::v1alpha::ServerReflectionRequest::descriptor()})

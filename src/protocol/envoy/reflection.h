@@ -1,6 +1,6 @@
 // gRPC's server reflection, by which clients such as grpcurl learn how to call this server: one
 // message in, one message out. Versions v1 and v1alpha are the same but for their names. The
-// answers are what protoc made of proto/envoy and proto/grpc. Any thread.
+// answers are what protoc made of proto/envoy, proto/kuadrant and proto/grpc. Any thread.
 #pragma once
 
 #include <string_view>

@@ -38,13 +38,14 @@ std::string answer_to(std::string_view request) {
 }
 
 constexpr const char* rls = "envoy/service/ratelimit/v3/rls.proto";
+constexpr const char* kuadrant_rls = "kuadrant/service/ratelimit/v1/rls.proto";
 
 // All files, as a client has them after it asked for each service.
 class Pool {
  public:
   Pool() {
     for (const char* name :
-         {rls, "grpc/health/v1/health.proto", "grpc/reflection/v1/reflection.proto",
+         {rls, kuadrant_rls, "grpc/health/v1/health.proto", "grpc/reflection/v1/reflection.proto",
           "grpc/reflection/v1alpha/reflection.proto"}) {
       grpc::reflection::v1::ServerReflectionResponse answer;
       EXPECT_TRUE(answer.ParseFromString(answer_to(asking(3, name))));
@@ -141,6 +142,17 @@ TEST(EnvoyReflectionFiles, MakeAPoolOfTheServicesThatAreServed) {
   EXPECT_EQ(method->input_type()->full_name(), "envoy.service.ratelimit.v3.RateLimitRequest");
   EXPECT_EQ(method->output_type()->full_name(), "envoy.service.ratelimit.v3.RateLimitResponse");
   EXPECT_FALSE(method->client_streaming() || method->server_streaming());
+  const pb::ServiceDescriptor* const kuadrant =
+      pool->FindServiceByName("kuadrant.service.ratelimit.v1.RateLimitService");
+  ASSERT_NE(kuadrant, nullptr);
+  ASSERT_EQ(kuadrant->method_count(), 4);
+  for (const char* name : {"CheckRateLimit", "Report"}) {
+    EXPECT_EQ(kuadrant->FindMethodByName(name)->input_type(), method->input_type());
+    EXPECT_EQ(kuadrant->FindMethodByName(name)->output_type(), method->output_type());
+  }
+  const pb::Descriptor* const commit = kuadrant->FindMethodByName("Commit")->input_type();
+  EXPECT_EQ(commit->FindFieldByNumber(3)->name(), "reservation_id");
+  EXPECT_EQ(commit->FindFieldByNumber(4)->name(), "actual_amount");
   const pb::ServiceDescriptor* const health = pool->FindServiceByName("grpc.health.v1.Health");
   ASSERT_NE(health, nullptr);
   EXPECT_FALSE(health->FindMethodByName("Check")->server_streaming());
@@ -189,7 +201,8 @@ TEST(EnvoyReflection, ListsTheServicesInOrder) {
   std::string list;
   for (const char* name :
        {"envoy.service.ratelimit.v3.RateLimitService", "grpc.health.v1.Health",
-        "grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection"})
+        "grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection",
+        "kuadrant.service.ratelimit.v1.RateLimitService"})
     list += sized('\x0A', sized('\x0A', name));
   ASSERT_GT(list.size(), 127u);
   const std::string length{static_cast<char>(list.size() % 128 + 128),

@@ -32,6 +32,7 @@
 #include "store/embedded_store.h"
 #include "store/fallback.h"
 #include "store/forwarding_test.h"
+#include "store/holds.h"
 #include "wire/grpc.h"
 #include "wire/http2_peer_test.h"
 
@@ -124,7 +125,8 @@ class World {
     auto rules = std::make_shared<policy::RuleSet>(protocol::dialects());
     live_ = std::make_unique<live::Live>(live::LivePolicy{std::move(rules)});
     engine_ = std::make_unique<engine::Engine>(
-        engine::Engine::Deps{.store = table, .clock = clock_, .live = *live_, .spaces = &spaces_},
+        engine::Engine::Deps{
+            .store = table, .clock = clock_, .live = *live_, .spaces = &spaces_, .holds = &holds},
         std::make_shared<spdlog::logger>("memory",
                                          std::make_shared<spdlog::sinks::null_sink_mt>()));
   }
@@ -162,7 +164,8 @@ class World {
             .clock = &clock_,
             .address = "10.0.0.9:4711",
             .certificate = certificate,
-            .port = port};
+            .port = port,
+            .keeps_holds = keeps_holds};
   }
   engine::Engine& engine() { return *engine_; }
   request::Spaces& spaces() { return spaces_; }
@@ -171,6 +174,7 @@ class World {
   EnvoyWorker worker;
   access::Access access;  // without users
   const request::ListenerView* listener = nullptr;
+  bool keeps_holds = true;
 
  private:
   request::Spaces spaces_;
@@ -179,6 +183,7 @@ class World {
 
  public:
   LateTable table{store_};
+  store::Holds holds{table, spaces_, {}};
 
  private:
   std::unique_ptr<live::Live> live_;

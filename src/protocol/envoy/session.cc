@@ -18,6 +18,7 @@ namespace {
 using wire::GrpcStatus;
 
 constexpr std::string_view rate_limit_service = "envoy.service.ratelimit.v3.RateLimitService",
+                           kuadrant_service = "kuadrant.service.ratelimit.v1.RateLimitService",
                            health_service = "grpc.health.v1.Health";
 constexpr std::string_view reflection_services[] = {"grpc.reflection.v1.ServerReflection",
                                                     "grpc.reflection.v1alpha.ServerReflection"};
@@ -29,22 +30,27 @@ constexpr std::string_view stopping = "the server ends this connection; connect 
 
 // Searched in order, so the most frequent one is first.
 constexpr ServedMethod served_method_table[] = {
-    {"/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit", Service::rate_limit, false,
+    {"/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit", Service::rate_limit,
+     Method::should_rate_limit, access::Right::take},
+    {"/kuadrant.service.ratelimit.v1.RateLimitService/CheckRateLimit", Service::kuadrant,
+     Method::check_rate_limit, access::Right::take},
+    {"/kuadrant.service.ratelimit.v1.RateLimitService/Report", Service::kuadrant, Method::report,
      access::Right::take},
-    {"/grpc.health.v1.Health/Check", Service::health_check, false, {}},
-    {"/grpc.health.v1.Health/Watch", Service::health_watch, true, {}},
-    {"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", Service::reflection, true, {}},
+    {"/kuadrant.service.ratelimit.v1.RateLimitService/Reserve", Service::kuadrant, Method::reserve,
+     access::Right::take},
+    {"/kuadrant.service.ratelimit.v1.RateLimitService/Commit", Service::kuadrant, Method::commit,
+     access::Right::take},
+    {"/grpc.health.v1.Health/Check", Service::health, Method::check, {}},
+    {"/grpc.health.v1.Health/Watch", Service::health, {}, {}},
+    {"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", Service::reflection, {}, {}},
     {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
      Service::reflection,
-     true,
+     {},
      {}}};
 constexpr ServedPage served_page_table[] = {{"/json", Page::json, false, access::Right::take},
                                             {"/healthcheck", Page::health, false, {}},
                                             {"/", Page::debug_index, true, {}},
                                             {"/rlconfig", Page::limits, true, {}}};
-
-// Span::name.
-constexpr std::string_view span_name = served_method_table[0].path.substr(1);
 
 std::string by_client(const std::string& address) {
   return address.empty() ? std::string() : " from " + address;
@@ -77,11 +83,12 @@ const ServedMethod* find_method(std::string_view path) {
 
 bool is_streamed(std::string_view path) {
   const ServedMethod* const method = find_method(path);
-  return method != nullptr && method->is_streamed;
+  return method != nullptr && method->is_streamed();
 }
 
 // The services that the health service knows. All have the same status.
-constexpr std::string_view healthy_services[] = {"", "ratelimit", rate_limit_service};
+constexpr std::string_view healthy_services[] = {"", "ratelimit", rate_limit_service,
+                                                 kuadrant_service};
 
 // How often the status is checked for watching streams.
 constexpr base::Duration watch_period = base::seconds(1);
@@ -134,6 +141,7 @@ GrpcSession::GrpcSession(EnvoyWorker& worker, const EnvoyOptions& options,
       listener_(peer.listener),
       server_(peer.server),
       spans_(peer.spans),
+      keeps_holds_(peer.keeps_holds),
       address_(peer.address),
       identity_(peer.access, peer.certificate),
       grpc_(worker.grpc, {}, is_streamed,
@@ -300,7 +308,7 @@ void GrpcSession::forget_stream(uint32_t number) {
 // ---- Unary calls ----
 
 // The number of slots is bounded: one for each stream of HTTP/2, and one for all watching streams.
-uint32_t GrpcSession::open(uint32_t number) {
+uint32_t GrpcSession::open(uint32_t number, Method method) {
   if (free_slots_.empty()) {
     free_slots_.push_back(static_cast<uint32_t>(slots_.size()));
     slots_.emplace_back();
@@ -308,7 +316,7 @@ uint32_t GrpcSession::open(uint32_t number) {
   const uint32_t slot = free_slots_.back();
   free_slots_.pop_back();
   SLUICE_CHECK(slots_[slot].call == nullptr);
-  slots_[slot] = {worker_.take_call(), number};
+  slots_[slot] = {worker_.take_call(), number, method};
   return slot;
 }
 
@@ -320,14 +328,21 @@ void GrpcSession::close(uint32_t slot) {
 void GrpcSession::begin(uint32_t number, base::Time now, request::Requests& requests) {
   const wire::GrpcCall sent = grpc_.call(number);
   const ServedMethod* const method = find_method(sent.path);
-  if (method == nullptr || method->is_streamed) return refuse_method(number, sent.path);
-  if (method->service == Service::health_check)
-    return begin_health(number, sent.message, now, requests);
-  const uint32_t slot = open(number);
+  if (method == nullptr || method->is_streamed()) return refuse_method(number, sent.path);
+  if (method->service == Service::health) return begin_health(number, sent.message, now, requests);
+  const uint32_t slot = open(number, *method->counted);
   Call& call = *slots_[slot].call;
-  const ReadProblem problem = read_request(sent.message, call.message);
+  if (method->service == Service::kuadrant)
+    call.kuadrant = KuadrantCall{.method = *method->counted};
+  if (call.kuadrant && call.kuadrant->is_about_hold() && !why_no_holds().empty()) {
+    grpc_.answer(number, GrpcStatus::unimplemented, why_no_holds(), {});
+    return close(slot);
+  }
+  const ReadProblem problem = call.kuadrant
+                                  ? read_kuadrant(sent.message, call.message, *call.kuadrant)
+                                  : read_request(sent.message, call.message);
   if (spans_ != nullptr) [[unlikely]]
-    begin_span(number, slots_[slot]);
+    begin_span(number, method->path.substr(1), slots_[slot]);
   if (problem != ReadProblem::none) {
     end_span(slots_[slot], static_cast<GrpcStatus>(grpc_code(problem)));
     refuse_message(number, problem);
@@ -337,16 +352,24 @@ void GrpcSession::begin(uint32_t number, base::Time now, request::Requests& requ
     end_span(slots_[slot], refusal_status());
     return close(slot);
   }
-  count_begin(Method::should_rate_limit, now, call);
+  if (call.kuadrant && identity_.is_needed()) call.kuadrant->user = requests.hold(identity_.user());
+  count_begin(*method->counted, now, call);
   const size_t first = requests.size();
   call.ask(slot, options_, deadline_of(sent.timeout), requests);
   Call::guard(first, identity_, requests);
-  if (call.error().kind == CallError::Kind::ok) return;
-  count_end(Method::should_rate_limit, call);
-  if (call.error().kind == CallError::Kind::request) report(call.error().text);
-  end_span(slots_[slot], call.error().status);
-  grpc_.answer(number, call.error().status, call.error().text, {});
+  if (!call.is_answered()) return;
+  answer(slots_[slot]);
   close(slot);
+}
+
+// Empty: reservations are served.
+std::string_view GrpcSession::why_no_holds() const {
+  if (!options_.holds.enabled)
+    return "reservations are switched off: `envoy: { holds: { enabled: false } }`";
+  if (!keeps_holds_)
+    return "reservations need a server whose counters are in memory alone, and this one has them "
+           "on disk or in Redis; use CheckRateLimit before the work and Report after it";
+  return {};
 }
 
 // False: there are users, and the call is not of one who may make it, which was answered.
@@ -366,7 +389,7 @@ wire::GrpcStatus GrpcSession::refusal_status() const {
   return identity_.is_known() ? GrpcStatus::permission_denied : GrpcStatus::unauthenticated;
 }
 
-void GrpcSession::begin_span(uint32_t number, Slot& slot) {
+void GrpcSession::begin_span(uint32_t number, std::string_view name, Slot& slot) {
   otlp::CallerFields fields;
   for (const wire::Http2Header& header : grpc_.headers(number))
     fields.add(header.name, header.value);
@@ -374,7 +397,7 @@ void GrpcSession::begin_span(uint32_t number, Slot& slot) {
   if (!slot.span) return;
   slot.call->span = slot.span.get();
   slot.span->kind = otlp::Span::Kind::grpc;
-  slot.span->name = span_name;
+  slot.span->name = name;
   slot.span->peer.append(address_);
   note_message(slot.call->message, spans_->wants_values(), *slot.span.get());
 }
@@ -411,7 +434,7 @@ void GrpcSession::begin_health(uint32_t number, std::string_view message, base::
   if (problem != ReadProblem::none) return refuse_message(number, problem);
   if (std::ranges::find(healthy_services, service) == std::end(healthy_services))
     return grpc_.answer(number, GrpcStatus::not_found, "unknown service", {});
-  const uint32_t slot = open(number);
+  const uint32_t slot = open(number, Method::check);
   Call& call = *slots_[slot].call;
   count_begin(Method::check, now, call);
   call.ask_health(slot, options_, requests);
@@ -425,7 +448,8 @@ void GrpcSession::refuse_method(uint32_t number, std::string_view path) {
                          method = slash == std::string_view::npos ? path : path.substr(slash + 1);
   const bool reflects = options_.reflection && std::ranges::find(reflection_services, service) !=
                                                    std::end(reflection_services);
-  const bool known = service == rate_limit_service || service == health_service || reflects;
+  const bool known = service == rate_limit_service || service == kuadrant_service ||
+                     service == health_service || reflects;
   std::string text = known ? "unknown method " + std::string(method) + " for service "
                            : std::string("unknown service ");
   text += service;
@@ -447,29 +471,34 @@ bool GrpcSession::reply(const request::Request& request, const request::Verdict&
     health_asked_ = false;
     notify_watches(status_of(call, server_));
   } else {
-    answer(slots_[slot], Call::is_health(request));
+    answer(slots_[slot]);
   }
   close(slot);
   grpc_.http().write(out);
   return !(ending_ && grpc_.http().is_drained());
 }
 
-void GrpcSession::answer(Slot& slot, bool is_health) {
+void GrpcSession::answer(Slot& slot) {
   const uint32_t number = slot.number;
-  const Call& call = *slot.call;
+  Call& call = *slot.call;
   if (grpc_.call(number).is_cancelled) {
     end_span(slot, GrpcStatus::cancelled);
     return grpc_.drop(number);
   }
-  count_end(is_health ? Method::check : Method::should_rate_limit, call);
+  count_end(slot.method, call);
   base::Buffer& message = worker_.message;
   message.clear();
-  if (is_health) {
+  if (slot.method == Method::check) {
     append_health_response(status_of(call, server_), message);
   } else if (call.error().kind != CallError::Kind::ok) {
     if (call.error().kind == CallError::Kind::request) report(call.error().text);
     end_span(slot, call.error().status);
     return grpc_.answer(number, call.error().status, call.error().text, {});
+  } else if (call.kuadrant) {
+    call.respond_kuadrant(options_, worker_.response);
+    append_kuadrant_response(*call.kuadrant, message);
+    if (slot.span) [[unlikely]]
+      note_code(call.kuadrant->code, *slot.span.get());
   } else {
     call.respond(options_, worker_.response);
     append_response(worker_.response, message);

@@ -30,12 +30,14 @@ namespace sluice::envoy {
 
 // What the service answers: its methods of gRPC, and its paths of HTTP/1.1. Constant.
 
-enum class Service : uint8_t { rate_limit, health_check, health_watch, reflection };
+enum class Service : uint8_t { rate_limit, kuadrant, health, reflection };
 struct ServedMethod {
   std::string_view path;
   Service service;
-  bool is_streamed;
+  std::optional<Method> counted;       // as which it is counted; empty: it streams
   std::optional<access::Right> right;  // that a user needs; empty: no user is asked for
+
+  bool is_streamed() const { return !counted; }
 };
 std::span<const ServedMethod> served_methods();
 
@@ -49,8 +51,9 @@ struct ServedPage {
 std::span<const ServedPage> served_pages();
 
 // The session of the rate limit service over gRPC (HTTP/2 with prior knowledge): ShouldRateLimit,
-// gRPC's health service and, on request, server reflection. The calls of a connection are decided
-// at the same time, and answered in any order. One for each connection, used by its thread.
+// Kuadrant's service, gRPC's health service and, on request, server reflection. The calls of a
+// connection are decided at the same time, and answered in any order. One for each connection, used
+// by its thread.
 //
 //   Watch      The status is sent at once, within about two seconds after a change, and when the
 //              server stops.
@@ -85,6 +88,7 @@ class GrpcSession final : public request::Session {
   struct Slot {
     std::unique_ptr<Call> call;  // null: the slot is free
     uint32_t number = 0;         // HTTP/2's number, of a unary call
+    Method method{};             // of a unary call
     bool is_watch = false;       // the common call of all watching streams
     otlp::OpenSpan span{};       // of a unary call that is traced
   };
@@ -110,6 +114,7 @@ class GrpcSession final : public request::Session {
   void begin(uint32_t number, base::Time now, request::Requests& requests);
   void begin_health(uint32_t number, std::string_view message, base::Time now,
                     request::Requests& requests);
+  std::string_view why_no_holds() const;
   static void count_begin(Method method, base::Time now, Call& call);
   void count_end(Method method, const Call& call) const;
   bool may_ask(uint32_t number, const RateLimitRequest& message);
@@ -118,11 +123,11 @@ class GrpcSession final : public request::Session {
   void report(std::string_view example, std::string_view code = request::malformed_code) const;
   void refuse_message(uint32_t number, ReadProblem problem);
   void refuse_method(uint32_t number, std::string_view path);
-  uint32_t open(uint32_t number);
+  uint32_t open(uint32_t number, Method method = {});
   void close(uint32_t slot);
-  void begin_span(uint32_t number, Slot& slot);
+  void begin_span(uint32_t number, std::string_view name, Slot& slot);
   void end_span(Slot& slot, wire::GrpcStatus status);
-  void answer(Slot& slot, bool is_health);
+  void answer(Slot& slot);
   void notify_watches(HealthStatus status);
   void watch_again(base::Time now, request::Requests& requests);
   void grow_old(base::Time now);
@@ -132,7 +137,8 @@ class GrpcSession final : public request::Session {
   base::Clock* const clock_;
   const request::ListenerView* const listener_;
   const request::ServerView* const server_;
-  otlp::Spans* const spans_;   // null: calls are not traced
+  otlp::Spans* const spans_;  // null: calls are not traced
+  const bool keeps_holds_;
   const std::string address_;  // of the client; empty: it has none
   access::Identity identity_;  // of the call that is being begun
   wire::GrpcServerSession grpc_;

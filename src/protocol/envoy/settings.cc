@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/bounds.h"
 #include "base/units.h"
 #include "config/settings.h"
 #include "config/table.h"
@@ -51,6 +52,40 @@ struct HeaderName : config::Text {
                               "use letters, digits and `-`, such as RateLimit-Limit");
   }
 };
+
+// A part of a limit, in millionths.
+struct Fraction {
+  static bool read(const config::Written& written, int64_t& to) {
+    const auto part = request::HoldTerms::fraction_of(written.text);
+    if (!part)
+      return written.wrong_text(
+          "is not a part of a limit",
+          "write a number above 0 and at most 1, with up to 6 digits, as in `0.5`");
+    to = *part;
+    return true;
+  }
+  static std::string text(int64_t part) {
+    if (part == request::HoldTerms::whole) return "1";
+    std::string digits = std::to_string(request::HoldTerms::whole + part).substr(1);
+    return "0." + digits.substr(0, digits.find_last_not_of('0') + 1);
+  }
+  static std::string values() { return "above 0, at most 1"; }
+};
+
+config::Table holds_table(HoldOptions& holds) {
+  const auto changed = [](std::string_view help) {
+    return config::About{.help = help, .shown = config::Shown::changed};
+  };
+  return {setting("enabled", holds.enabled, config::Truth{},
+                  changed("Reserve and Commit of [Kuadrant's service](envoy.md#kuadrant) are "
+                          "answered")),
+          setting("max_fraction", holds.terms.fraction, Fraction{},
+                  changed("the most that one Reserve may hold of a limit; more is cut to it")),
+          setting("max_ttl", holds.terms.ttl_max,
+                  config::Length{base::milliseconds(1), {base::bounds::hold_us_max}, {}, "60s"},
+                  changed("the longest that a Reserve may hold, and how long it holds unless it "
+                          "says so"))};
+}
 
 // An age; base::never, which cannot be written: no bound.
 struct Age {
@@ -122,6 +157,7 @@ std::vector<config::Entry> EnvoySettings::table() {
       truth("healthy_with_store", options.healthy_with_store,
             "healthy only while the store can decide"),
       truth("reflection", options.reflection, "gRPC's server reflection is answered (`grpcurl`)"),
+      section("holds", options.holds, holds_table),
       setting("connection_age", options.connection_age, Age{},
               changed("at this age, plus or minus a tenth, a connection accepts no more calls: "
                       "Envoy opens a new one; without it there is no bound")),

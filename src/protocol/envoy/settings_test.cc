@@ -58,6 +58,23 @@ TEST(EnvoySettings, NamesOfHeadersAreValidInHttp) {
             std::string::npos);
 }
 
+TEST(EnvoySettings, BoundReservations) {
+  config::Config config;
+  ASSERT_EQ(problems("envoy: {}", config), "");
+  const HoldOptions usual = sessions_of(config.options()).holds;
+  EXPECT_TRUE(usual.enabled);
+  EXPECT_EQ(usual.terms.fraction, 500'000);
+  EXPECT_EQ(usual.terms.ttl_max.us, 60'000'000);
+  config::Config changed;
+  ASSERT_EQ(
+      problems("envoy: { holds: { enabled: false, max_fraction: 0.125, max_ttl: 5m } }", changed),
+      "");
+  const HoldOptions holds = sessions_of(changed.options()).holds;
+  EXPECT_FALSE(holds.enabled);
+  EXPECT_EQ(holds.terms.fraction, 125'000);
+  EXPECT_EQ(holds.terms.ttl_max.us, 300'000'000);
+}
+
 TEST(EnvoySettings, TellWhoChecksThatAMonthHas30Days) {
   const LimitsText file{"llm.yaml",
                         "domain: llm\n"

@@ -19,7 +19,8 @@ def _described() -> descriptor_pool.DescriptorPool:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "envoy.binpb"
         subprocess.run(["protoc", f"--proto_path={ROOT / 'proto'}", "--include_imports", f"--descriptor_set_out={path}",
-                        "envoy/service/ratelimit/v3/rls.proto", "grpc/health/v1/health.proto"], check=True)
+                        "envoy/service/ratelimit/v3/rls.proto", "grpc/health/v1/health.proto",
+                        "grpc/reflection/v1/reflection.proto"], check=True)
         files = descriptor_pb2.FileDescriptorSet.FromString(path.read_bytes())
     pool = descriptor_pool.DescriptorPool()
     for file in files.file:
@@ -30,14 +31,14 @@ def _described() -> descriptor_pool.DescriptorPool:
 _POOL = _described()
 
 
-def _message(name: str):
+def message_of(name: str):
     return message_factory.GetMessageClass(_POOL.FindMessageTypeByName(name))
 
 
-RateLimitRequest = _message(RATE_LIMIT + "RateLimitRequest")
-RateLimitResponse = _message(RATE_LIMIT + "RateLimitResponse")
-HealthCheckRequest = _message(HEALTH + "HealthCheckRequest")
-HealthCheckResponse = _message(HEALTH + "HealthCheckResponse")
+RateLimitRequest = message_of(RATE_LIMIT + "RateLimitRequest")
+RateLimitResponse = message_of(RATE_LIMIT + "RateLimitResponse")
+HealthCheckRequest = message_of(HEALTH + "HealthCheckRequest")
+HealthCheckResponse = message_of(HEALTH + "HealthCheckResponse")
 OK, OVER_LIMIT = RateLimitResponse.OK, RateLimitResponse.OVER_LIMIT
 SERVING, NOT_SERVING = HealthCheckResponse.SERVING, HealthCheckResponse.NOT_SERVING
 
