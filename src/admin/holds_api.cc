@@ -1,7 +1,9 @@
 #include "admin/holds_api.h"
 
+#include <chrono>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -11,7 +13,7 @@
 
 namespace sluice::admin {
 
-using store::Holds;
+using store::HoldBook;
 using wire::HttpResponse;
 
 namespace {
@@ -27,7 +29,7 @@ double seconds_of(base::Duration length) {
   return static_cast<double>(length.us) / 1e6;
 }
 
-Json json_of(const Holds::Listed& one) {
+Json json_of(const HoldBook::Listed& one) {
   Json json{{"id", one.id},
             {"kind", "reservation"},
             {"rule", one.rule},
@@ -41,7 +43,7 @@ Json json_of(const Holds::Listed& one) {
   return json;
 }
 
-HttpResponse list_holds(const wire::HttpRequest& request, const Holds& holds, base::Time now) {
+HttpResponse list_holds(const wire::HttpRequest& request, const HoldBook& holds, base::Time now) {
   const auto text = [&](const char* key) { return wire::query_value(request.query, key); };
   const auto rule = text("rule"), actor = text("actor"), counter = text("counter"),
              holder = text("holder"), user = text("user"), kind = text("kind");
@@ -56,7 +58,7 @@ HttpResponse list_holds(const wire::HttpRequest& request, const Holds& holds, ba
   Items items;
   uint64_t matched = 0;
   bool is_full = false;  // of bytes
-  holds.each(now, [&](const Holds::Listed& one) {
+  holds.each(now, [&](const HoldBook::Listed& one) {
     const bool is_wanted = (!rule || one.rule == *rule) && (!actor || one.actor == *actor) &&
                            (!counter || one.counter == *counter) &&
                            (!holder || one.holder == *holder) && (!user || one.user == *user);
@@ -67,13 +69,13 @@ HttpResponse list_holds(const wire::HttpRequest& request, const Holds& holds, ba
   return json_response(200, {{"total", matched}, {"holds", items.take()}});
 }
 
-HttpResponse release(const Admin::Call& call, Holds& holds, base::Time now,
+HttpResponse release(const Admin::Call& call, HoldBook& holds, base::Time now,
                      live::ChangeLog& changes) {
   const std::string& id = call.parameters.front();
   const auto wanted = wire::query_value(call.request.query, "user");
   // An id belongs to a user.
-  std::vector<Holds::Listed> found;
-  holds.each(now, [&](const Holds::Listed& one) {
+  std::vector<HoldBook::Listed> found;
+  holds.each(now, [&](const HoldBook::Listed& one) {
     if (one.id == id && (!wanted || one.user == *wanted)) found.push_back(one);
     return true;
   });
@@ -84,7 +86,14 @@ HttpResponse release(const Admin::Call& call, Holds& holds, base::Time now,
                             "`?user=NAME`");
   request::HoldCall asked{
       .ask = request::HoldAsk::release, .user = found[0].user, .id = found[0].id};
-  holds.settle(asked, now);
+  // A store that has to look for the counters first has them a moment later.
+  constexpr int tries_max = 200;
+  bool answered = holds.settle(asked, now, {});
+  for (int tries = 0; !answered && tries < tries_max; ++tries) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    answered = holds.settle(asked, now, {});
+  }
+  if (!answered) asked.outcome = request::HoldOutcome::failed;
   if (asked.outcome == request::HoldOutcome::failed)
     return problem_response(503, "the store cannot take the units back now; try again");
   if (asked.outcome != request::HoldOutcome::done)
@@ -98,7 +107,7 @@ HttpResponse release(const Admin::Call& call, Holds& holds, base::Time now,
 
 }  // namespace
 
-void add_holds(Admin& admin, Holds* holds, base::Clock& clock, live::ChangeLog& changes) {
+void add_holds(Admin& admin, HoldBook* holds, base::Clock& clock, live::ChangeLog& changes) {
   admin.add({.method = "GET",
              .path = "/v1/holds",
              .slow = true,

@@ -5,11 +5,11 @@
 #include "admin/admin.h"
 #include "base/clock.h"
 #include "live/change_log.h"
-#include "store/holds.h"
+#include "store/hold_book.h"
 
 namespace sluice::admin {
 
 // All outlive the admin port. `holds`: null: the store keeps none, and the answers say so.
-void add_holds(Admin& admin, store::Holds* holds, base::Clock& clock, live::ChangeLog& changes);
+void add_holds(Admin& admin, store::HoldBook* holds, base::Clock& clock, live::ChangeLog& changes);
 
 }  // namespace sluice::admin

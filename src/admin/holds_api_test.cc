@@ -11,6 +11,7 @@
 #include "admin/admin_json.h"
 #include "policy/rule_set.h"
 #include "store/embedded_store.h"
+#include "store/holds.h"
 
 namespace sluice::admin::holds_api_test {
 namespace {
@@ -36,8 +37,8 @@ struct World {
     const store::Holds::Share share{1, "tokens"};
     const int64_t units = 10;
     request::HoldCall call{.user = user, .id = id, .holder = holder};
-    holds.reserve(call, {}, {{&group, 1}, {&charge, 1}, {&decision, 1}}, {&share, 1}, {&units, 1},
-                  clock.now());
+    EXPECT_TRUE(holds.reserve(call, {}, {{&group, 1}, {&charge, 1}, {&decision, 1}}, {&share, 1},
+                              {&units, 1}, clock.now(), {}));
     EXPECT_EQ(call.outcome, request::HoldOutcome::done);
     return call.made_id;
   }

@@ -90,7 +90,7 @@ struct StoreSettings {
   uint64_t table_bytes() const;
 };
 
-// The settings of holds (store::Holds::Options).
+// The settings of holds (store::HoldBook::Options).
 struct HoldSettings {
   Setting<uint64_t> most{1'000'000};
   Setting<base::Duration> ttl{base::seconds(60)}, remember{base::seconds(600)};

@@ -379,7 +379,7 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
         "the policy comes from a pipe, which can be read only once: it is not reloaded");
   }
   options.spaces = &spaces;
-  if (!config.store.redis && config.store.effective_durability() == Durability::none)
+  if (!config.store.redis)
     options.holds = {.most = config.holds.most.value,
                      .ttl = config.holds.ttl.value,
                      .remember = config.holds.remember.value};

@@ -32,7 +32,7 @@
 #include "store/store.h"
 
 namespace sluice::store {
-class Holds;  // store/holds.h
+class HoldBook;  // store/hold_book.h
 }
 
 namespace sluice::engine {
@@ -60,10 +60,17 @@ struct Batch {
   policy::Plan plan;
   std::shared_ptr<const live::LivePolicy> policy;
   uint64_t overrides_seen = 0;  // policy::Overrides::changes, read before it was matched
-  // The plan is that of a message about a hold. Null: of other requests. hold_is_answered: the call
-  // alone says what came of it, and the parts have no charges.
+  // The plan is that of a message about a hold, and what is to be done next for it. Null: it is of
+  // other requests.
+  enum class HoldStep : uint8_t {
+    settle,    // asks for a hold that was made
+    reserve,   // settles the plan
+    charge,    // the same, of a commit whose hold is unknown
+    decided,   // nothing: the parts are settled
+    answered,  // nothing: the call alone says what came of it
+  };
   request::HoldCall* hold = nullptr;
-  bool hold_is_answered = false;
+  HoldStep hold_step = HoldStep::settle;
   std::vector<request::Ticket> tickets;         // by part; of requests that may wait
   uint32_t settled = 0;                         // groups of the plan that the store has answered
   size_t first = 0;                             // the request of the plan's first part
@@ -111,7 +118,7 @@ class Decider {
     WorkerStats* stats = nullptr;                  // null: nothing is counted
     const policy::Overrides* overrides = nullptr;  // null: there are none
     request::Spaces* spaces = nullptr;  // null: requests cannot bring limits that replace a rule's
-    store::Holds* holds = nullptr;      // null: there are no holds
+    store::HoldBook* holds = nullptr;   // null: there are no holds
     request::LimitShares shares = policy::inline_shares;  // of those that do
     TopKeys* top_keys = nullptr;                          // null: no top keys are kept
     DenialSampler* denials = nullptr;                     // null: no denial is logged

@@ -11,9 +11,10 @@
 #include "base/check.h"
 #include "engine/admin_query.h"
 #include "engine/decision_log.h"
+#include "engine/hold_plan.h"
 #include "engine/verdict.h"
 #include "protocol/protocol.h"
-#include "store/holds.h"
+#include "store/hold_book.h"
 
 namespace sluice::engine {
 
@@ -124,6 +125,8 @@ Served Engine::answer_batch(Batch& batch, base::Buffer& out) {
   policy::Plan& plan = batch.plan;
   bool later = false;  // the store has no answer yet for the groups after `settled`
   for (;; batch.next = 0) {
+    if (batch.hold != nullptr && batch.next == 0 && !settle_hold(batch)) [[unlikely]]
+      return Served::later;
     for (; batch.next < plan.parts().size(); ++batch.next) {
       const auto& part = plan.parts()[batch.next];
       const auto& request = all[batch.first + batch.next];
@@ -144,7 +147,7 @@ Served Engine::answer_batch(Batch& batch, base::Buffer& out) {
         return Served::later;
       if (batch.hold != nullptr) [[unlikely]] {
         needs_commit_ |= commits_;
-        if (batch.hold_is_answered) {
+        if (batch.hold_step == Batch::HoldStep::answered) {
           if (!reply_hold(batch, request, out)) return Served::ended;
           continue;
         }
@@ -165,6 +168,8 @@ Served Engine::answer_batch(Batch& batch, base::Buffer& out) {
           batch.session->on_parked(request);
           continue;
         }
+        if (batch.hold != nullptr && batch.hold->outcome == HoldOutcome::waiting)
+          batch.hold->outcome = HoldOutcome::refused;
       }
       request::Verdict verdict = verdict_of(plan, part, deps.store);
       if (verb == Verb::charge) [[unlikely]]
@@ -213,10 +218,12 @@ void Engine::match(Batch& batch) {
     if (end == batch.first) return batch.plan.refuse(request::not_permitted);
   }
   match_all(batch, end);
+  override_plan(batch);
+}
+
+void Engine::override_plan(Batch& batch) {
   if (const policy::Overrides* const overriding = decider_.overrides())
     batch.plan.override_all(*overriding, batch.now);
-  if (batch.hold != nullptr && !batch.hold_is_answered) [[unlikely]]
-    settle_hold(batch);
 }
 
 // False: it brings limits that are not known.
@@ -275,144 +282,141 @@ void Engine::match_all(Batch& batch, size_t end) {
 
 // Ends those that are due, so that the decisions that follow see their units.
 inline void Engine::end_holds(base::Time now) {
-  store::Holds* const holds = decider_.deps().holds;
+  store::HoldBook* const holds = decider_.deps().holds;
   if (holds != nullptr && holds->next_due() <= now) [[unlikely]]
     holds->end_due(now);
 }
 
-// Plans a message about a hold. What concerns a hold that is known is settled here: its parts are
-// empty. What is left is planned as takes or charges.
+// How many requests the message of the batch's first has.
+size_t Engine::subjects_of_hold(const Batch& batch) {
+  const auto all = batch.requests.items().subspan(batch.first);
+  size_t count = 1;
+  while (count < all.size() && all[count].message == all[0].message) ++count;
+  return count;
+}
+
+// Plans a message about a hold: a reserve as takes; other messages are settled without a plan.
 void Engine::match_hold(Batch& batch) {
-  policy::Plan& plan = batch.plan;
-  const auto all = batch.requests.items();
-  const request::Request& first = all[batch.first];
-  const request::Message& message = *first.message;
-  size_t end = batch.first + 1;
-  while (end < all.size() && all[end].message == &message) ++end;
-  HoldCall& call = *message.hold;
+  const request::Request& first = batch.requests.items()[batch.first];
   SLUICE_CHECK(decider_.deps().holds != nullptr);
-  batch.hold_is_answered = false;
-  if (call.ask != HoldAsk::reserve) {
-    decider_.deps().holds->settle(call, batch.now);
-    bool charges = first.verb == Verb::charge && call.outcome == HoldOutcome::unknown;
-    if (charges && !decider_.deps().holds->claim_commit(call, batch.now)) {
-      decider_.deps().holds->settle(call, batch.now);  // another request was faster
-      charges = false;
-    }
-    wake_for(call, batch.now);
-    if (!charges) {
-      for (size_t i = batch.first; i < end; ++i) plan.skip();
-      batch.hold = &call;
-      batch.hold_is_answered = true;
-      return;
-    }
+  if (first.message->hold->ask == HoldAsk::reserve) {
+    plan_hold(batch);
+    batch.hold_step = Batch::HoldStep::reserve;
+    return;
   }
-  call.outcome = HoldOutcome::failed;
-  if (end > batch.first + 1)
+  for (size_t left = subjects_of_hold(batch); left > 0; --left) batch.plan.skip();
+  batch.hold = first.message->hold;
+  batch.hold_step = Batch::HoldStep::settle;
+}
+
+// Without a plan the parts say why.
+void Engine::plan_hold(Batch& batch) {
+  const request::Request& first = batch.requests.items()[batch.first];
+  first.message->hold->outcome = HoldOutcome::failed;
+  if (subjects_of_hold(batch) > 1)
     match_together(batch, batch.first);
   else
     match_one(batch, first);
-  if (message.answer_by.us != INT64_MAX) plan.answer_by(0, message.answer_by);
-  if (plan.parts().back().error.empty())
-    batch.hold = &call;
-  else if (call.ask == HoldAsk::commit)
-    decider_.deps().holds->end_claim(call, false);
+  if (first.message->answer_by.us != INT64_MAX) batch.plan.answer_by(0, first.message->answer_by);
+  batch.hold = batch.plan.parts().back().error.empty() ? first.message->hold : nullptr;
 }
 
-// Settles what was planned for a hold.
-void Engine::settle_hold(Batch& batch) {
+// Does what is to be done for the batch's hold. False: the store has no answer yet.
+bool Engine::settle_hold(Batch& batch) {
+  using Step = Batch::HoldStep;
   HoldCall& call = *batch.hold;
-  if (call.ask == HoldAsk::reserve) {
-    reserve(batch);
-    batch.settled = batch.plan.parts().back().groups_end;
-    return;
-  }
-  // A commit of a hold that is not known charges its subjects, if a rule applies to one.
-  const auto decides = [&](const policy::Plan::RequestPlan& part) {
-    return std::ranges::any_of(batch.plan.steps(part),
-                               [](const auto& step) { return step.rule->mode == Mode::enforce; });
-  };
-  if (std::ranges::none_of(batch.plan.parts(), decides)) {
-    call.outcome = HoldOutcome::unknown;
-    batch.hold_is_answered = true;
-  } else if (decider_.settle_all(batch, batch.now)) {
-    call.outcome = HoldOutcome::done;
-    call.late = true;
-    for (const request::Group& group : batch.plan.batch().groups) {
-      if (group.may_fail || group.error == request::Error::none) continue;
-      call.outcome = HoldOutcome::failed;
-      call.error = group.error;
+  store::HoldBook& holds = *decider_.deps().holds;
+  const store::HoldBook::Asker asker{&decider_.completions(), batch.ticket};
+  if (batch.hold_step == Step::settle) {
+    if (!holds.settle(call, batch.now, asker)) return false;
+    batch.hold_step = Step::answered;
+    const bool charges = batch.requests.items()[batch.first].verb == Verb::charge &&
+                         call.outcome == HoldOutcome::unknown;
+    if (!charges) {
+      wake_for(call, batch.now);
+      return true;
     }
-    if (call.outcome == HoldOutcome::done) {
-      call.used = call.units;
-      call.charged = 0;
-      for (size_t subject = 0; subject < batch.plan.parts().size(); ++subject) {
-        std::optional<int64_t> charged;
-        for (const auto& step : batch.plan.steps(batch.plan.parts()[subject])) {
-          const request::Charge& charge = batch.plan.charge(step);
-          if (step.rule->mode != Mode::enforce || !limit::is_counted(charge.limits)) continue;
-          const int64_t units = std::max<int64_t>(call.units[subject] - charge.dropped, 0);
-          charged = std::min(charged.value_or(units), units);
-        }
-        call.charged += charged.value_or(0);
-      }
-    }
+    batch.plan.clear();
+    plan_hold(batch);
+    if (batch.hold == nullptr) return true;
+    override_plan(batch);
+    batch.hold_step = Step::charge;
   }
-  decider_.deps().holds->end_claim(call, call.outcome == HoldOutcome::done);
+  if (batch.hold_step == Step::reserve) return reserve(batch);
+  if (batch.hold_step == Step::charge) return charge_unknown(batch);
+  return true;
+}
+
+// A commit of a hold that is not known charges its subjects, if a rule applies to one.
+bool Engine::charge_unknown(Batch& batch) {
+  const auto all = batch.requests.items().subspan(batch.first, batch.plan.parts().size());
+  const HoldPlan plan(batch.plan, all);
+  batch.hold_step = Batch::HoldStep::answered;
+  if (!plan.any) return true;  // it stays unknown
+  bool known = false;
+  if (!decider_.deps().holds->charge_unknown(*batch.hold, batch.plan.batch(), plan.shares,
+                                             batch.now, {&decider_.completions(), batch.ticket},
+                                             known)) {
+    batch.hold_step = Batch::HoldStep::charge;
+    return false;
+  }
+  if (known) return true;
+  batch.hold_step = Batch::HoldStep::decided;
   batch.settled = batch.plan.parts().back().groups_end;
+  return true;
 }
 
-void Engine::reserve(Batch& batch) {
+bool Engine::reserve(Batch& batch) {
   HoldCall& call = *batch.hold;
-  policy::Plan& plan = batch.plan;
-  const auto parts = plan.parts();
-  const request::Batch charges = plan.batch();
-  const auto all = batch.requests.items().subspan(batch.first, parts.size());
-  std::vector<store::Holds::Share> shares(charges.charges.size());
-  std::vector<int64_t> units;
-  const request::HoldTerms door = call.terms.value_or(request::HoldTerms{});
-  request::HoldTerms terms = door;
-  bool any = call.terms.has_value();
-  for (size_t subject = 0; subject < parts.size(); ++subject) {
-    int64_t& its = units.emplace_back(std::max<int64_t>(all[subject].cost, 0));
-    for (const auto& step : plan.steps(parts[subject])) {
-      store::Holds::Share& share = shares[step.charge];
-      share.subjects |= uint64_t{1} << subject;
-      share.rule = step.rule->name;
-      if (step.rule->mode != Mode::enforce) continue;
-      if (std::exchange(any, true))
-        terms.join(step.rule->reserve);
-      else
-        terms = step.rule->reserve;
-      for (const limit::Limit& limit : plan.charge(step).limits)
-        if (limit::has_counter(limit.algorithm))
-          its = std::min({its, step.rule->reserve.most_of(limit::units_max(limit)),
-                          door.most_of(limit::units_max(limit))});
-    }
-  }
-  if (!any) {
+  store::HoldBook& holds = *decider_.deps().holds;
+  const auto all = batch.requests.items().subspan(batch.first, batch.plan.parts().size());
+  const HoldPlan plan(batch.plan, all);
+  batch.hold_step = Batch::HoldStep::decided;
+  if (!plan.any) {
     // No rule decides it, so the listener does, and there is nothing to hold. Those in shadow take
     // it as they take all else.
-    decider_.settle_all(batch, batch.now);
     call.outcome = HoldOutcome::not_held;
-    return;
+    return decider_.settle_all(batch, batch.now);
   }
-  for (size_t i = 0; i < shares.size(); ++i) {
-    // Lists of limits that differ and came for one counter: sessions refuse them.
-    if (charges.charges[i].costs != nullptr) {
-      batch.hold_is_answered = true;
-      return;
+  if (plan.is_mixed) return true;
+  plan.set_costs(batch.plan.batch());
+  // A reserve of several subjects does not wait: sessions refuse it.
+  const bool waits = call.waits && all.size() == 1 && batch.sink != nullptr && holds.can_wait() &&
+                     batch.plan.may_wait();
+  if (waits && batch.tickets.empty()) batch.tickets.push_back(late_.add(batch, all.front()));
+  const store::HoldBook::Asker asker{&decider_.completions(), batch.ticket, batch.policy};
+  bool answered;
+  if (waits && batch.tickets.front() != no_ticket) {
+    const Ticket ticket = batch.tickets.front();
+    batch.plan.let_wait(ticket, 0);
+    std::unique_ptr<store::HoldBook::Wait> wait;
+    answered = holds.reserve_or_wait(call, plan.terms, batch.plan.batch(), plan.shares, plan.units,
+                                     batch.now, asker, wait);
+    if (wait != nullptr) {
+      late_.keep_hold(ticket, call, std::move(wait));
+      if (batch.session->has_ended_wait(all.front())) [[unlikely]]
+        late_.interrupt(*batch.sink, batch.session);
     }
-    int64_t cost = 0;
-    for (size_t subject = 0; subject < units.size(); ++subject)
-      if ((shares[i].subjects >> subject & 1) != 0) cost += units[subject];
-    charges.charges[i].cost = cost;
+  } else {
+    answered = holds.reserve(call, plan.terms, batch.plan.batch(), plan.shares, plan.units,
+                             batch.now, asker);
   }
-  decider_.deps().holds->reserve(call, terms, charges, shares, units, batch.now);
-  batch.hold_is_answered = call.outcome != HoldOutcome::done &&
-                           call.outcome != HoldOutcome::refused &&
-                           call.outcome != HoldOutcome::failed;
+  if (!answered) {
+    batch.hold_step = Batch::HoldStep::reserve;
+    return false;
+  }
+  batch.settled = batch.plan.parts().back().groups_end;
+  const bool is_decided =
+      call.outcome == HoldOutcome::done || call.outcome == HoldOutcome::refused ||
+      call.outcome == HoldOutcome::failed || call.outcome == HoldOutcome::waiting;
+  if (!is_decided) {
+    batch.hold_step = Batch::HoldStep::answered;
+    // It does not wait.
+    if (!batch.tickets.empty() && batch.tickets.front() != no_ticket)
+      late_.keep_or_release(batch, batch.plan.parts().front(), batch.tickets.front(), batch.now);
+  }
   wake_for(call, batch.now);
+  return true;
 }
 
 // The worker looks again when the hold ends, if no other one ends before.
@@ -542,7 +546,7 @@ std::optional<base::Time> Engine::advance() {
     Batch* const batch = decider_.batches().find(ticket);
     if (batch != nullptr && batch->owner != nullptr) batch->owner->resume(*batch);
   }
-  const store::Holds* const holds = decider_.deps().holds;
+  const store::HoldBook* const holds = decider_.deps().holds;
   if (holds == nullptr || holds->next_due().us == INT64_MAX) return next;
   return next ? std::min(*next, holds->next_due()) : holds->next_due();
 }

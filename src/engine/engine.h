@@ -112,8 +112,12 @@ class Engine {
   void match_all(Batch& batch, size_t end);
   bool match_one(Batch& batch, const request::Request& request);
   void match_hold(Batch& batch);
-  void settle_hold(Batch& batch);
-  void reserve(Batch& batch);
+  void plan_hold(Batch& batch);
+  bool settle_hold(Batch& batch);
+  bool charge_unknown(Batch& batch);
+  static size_t subjects_of_hold(const Batch& batch);
+  void override_plan(Batch& batch);
+  bool reserve(Batch& batch);
   void wake_for(const request::HoldCall& call, base::Time now);
   void end_holds(base::Time now);
   bool reply_hold(Batch& batch, const request::Request& request, base::Buffer& out);

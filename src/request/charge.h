@@ -122,6 +122,7 @@ struct Space {
 };
 
 struct HeldCharge;  // request/hold.h
+class HoldNote;     // the same
 
 // A cost charged to one counter under all its limits: one probe of the table, one slot per limit.
 struct Charge {
@@ -319,6 +320,9 @@ struct Group {
   // Of charges (Verb::charge): a store that outlives the process remembers the id with them. Null:
   // they have none. Lives for the batch.
   const ChargeId* id = nullptr;
+  // If the group is allowed, a store that outlives the process keeps this with its changes. Null:
+  // it has none.
+  HoldNote* note = nullptr;
   // Its place among the groups that wait; 0: after all of them. Set when it is parked. A group that
   // comes with a place replaces the one that is parked under its ticket.
   uint64_t arrival = 0;

@@ -19,12 +19,15 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/time.h"
@@ -48,7 +51,7 @@ enum class HoldOutcome : uint8_t {
   settled,       // it is committed, with other units than these
   ended,         // it is released or its end has passed
   wrong_number,  // `units` has not one number for each subject
-  under_way,     // another request with this id has no answer yet
+  waiting,       // a reserve that may wait does, for units
   full,          // there are as many holds as the server keeps
 };
 
@@ -161,6 +164,38 @@ struct HeldCharge {
   bool is_decided = false;  // there is a limit with a counter: the tightest is
   limit::Limit limit{};
   limit::Decision decision{};
+};
+
+// A text by name that a store which outlives the process keeps beside its counters
+// (store/notes.h): what a hold is. Shared by its maker and the store until it is committed; any
+// thread.
+class HoldNote : public std::enable_shared_from_this<HoldNote> {
+ public:
+  explicit HoldNote(std::string name) : name_(std::move(name)) {}
+  const std::string& name() const { return name_; }
+  // Says the text; nothing: there is none any more. Once, and before the maker does anything that
+  // may take long, as the commit waits for it.
+  void fill(std::optional<std::string> text) {
+    text_ = std::move(text);
+    filled_.store(true, std::memory_order_release);
+    filled_.notify_all();
+  }
+  bool is_filled() const { return filled_.load(std::memory_order_acquire); }
+  // There is no text of the name any more.
+  bool is_gone() const { return is_filled() && !text_; }
+  // There was none before.
+  bool is_first() const { return first_.load(std::memory_order_relaxed); }
+  void set_first() { first_.store(true, std::memory_order_relaxed); }
+  // Waits until it is filled.
+  const std::optional<std::string>& text() const {
+    filled_.wait(false, std::memory_order_acquire);
+    return text_;
+  }
+
+ private:
+  const std::string name_;
+  std::optional<std::string> text_;
+  std::atomic<bool> filled_{false}, first_{false};
 };
 
 }  // namespace sluice::request

@@ -40,7 +40,7 @@ class HealthAlone final : public admin::HttpHandler {
 }  // namespace
 
 void AdminPlane::prepare(const Options& options, const live::Live& live, live::Reloader* reloader,
-                         live::OverrideRegistry* overrides, store::Holds* holds,
+                         live::OverrideRegistry* overrides, store::HoldBook* holds,
                          std::vector<std::string> files, const store::Catalog& store,
                          base::Clock& clock, log::Log& log, live::ChangeLog& changes) {
   log_control_ = std::make_unique<admin::LogControl>(log, options.denials_every);

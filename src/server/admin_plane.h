@@ -33,7 +33,7 @@ class AdminPlane {
 
   // The arguments outlive this object; `reloader`, `overrides` and `holds` may be null.
   void prepare(const Options& options, const live::Live& live, live::Reloader* reloader,
-               live::OverrideRegistry* overrides, store::Holds* holds,
+               live::OverrideRegistry* overrides, store::HoldBook* holds,
                std::vector<std::string> files, const store::Catalog& store, base::Clock& clock,
                log::Log& log, live::ChangeLog& changes);
   // Adds a source of metrics, which outlives this object.

@@ -27,7 +27,7 @@
 #include "protocol/protocol.h"
 #include "request/session.h"
 #include "request/space.h"
-#include "store/holds.h"
+#include "store/hold_book.h"
 #include "store/metadata_store.h"
 
 namespace sluice::server {
@@ -104,7 +104,7 @@ struct Options {
   bool is_admin_socket_wanted = false;  // true: the server does not start without that socket
   std::optional<admin::StatsdOptions> statsd = {};
   otlp::Options otlp = {};
-  std::optional<store::Holds::Options> holds = {};  // empty: the store keeps none
+  std::optional<store::HoldBook::Options> holds = {};  // empty: the store keeps none
   // Further sources of metrics: stores, and what a protocol adds in Settings::add_to. They outlive
   // the server; a protocol's lives as long as its session options.
   std::vector<const metrics::Source*> sources = {};

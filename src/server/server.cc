@@ -36,6 +36,7 @@
 #include "server/server_view.h"
 #include "server/tls_watch.h"
 #include "server/worker.h"
+#include "store/holds.h"
 
 namespace sluice::server {
 
@@ -104,10 +105,10 @@ class ChargeIdsSource final : public metrics::Source {
 // The metrics of holds. Any thread.
 class HoldsSource final : public metrics::Source {
  public:
-  explicit HoldsSource(const store::Holds& holds) : holds_(holds) {}
+  explicit HoldsSource(const store::HoldBook& holds) : holds_(holds) {}
 
   void collect(metrics::Page& page) const override {
-    const store::Holds::Figures figures = holds_.figures();
+    const store::HoldBook::Figures figures = holds_.figures();
     const std::string kind = "reservation";
     page.gauge("sluice_holds", "Units that are held, and not settled yet: how many such holds.",
                static_cast<double>(figures.holds), {{"kind", kind}});
@@ -116,7 +117,7 @@ class HoldsSource final : public metrics::Source {
     for (size_t i = 0; i < figures.events.size(); ++i)
       page.counter("sluice_holds_total", "What came of holds.",
                    static_cast<double>(figures.events[i]),
-                   {{"kind", kind}, {"outcome", std::string(store::Holds::event_names[i])}});
+                   {{"kind", kind}, {"outcome", std::string(store::HoldBook::event_names[i])}});
     page.counter("sluice_reserved_units_total", "Units that committed reservations had reserved.",
                  static_cast<double>(figures.reserved_units));
     page.counter("sluice_actual_units_total", "Units that committed reservations came to.",
@@ -124,12 +125,25 @@ class HoldsSource final : public metrics::Source {
   }
 
  private:
-  const store::Holds& holds_;
+  const store::HoldBook& holds_;
 };
 
 }  // namespace
 
 struct Server::Impl {
+  // Takes over the holds of the last start.
+  void restore(store::Holds& its) {
+    const base::Result<size_t> unreadable = its.restore(clock.now());
+    if (!unreadable)
+      log->error("the reservations of the last start cannot be read, and are lost: {}",
+                 unreadable.problem().text);
+    else if (*unreadable > 0)
+      log->error(
+          "{} reservations of the last start cannot be read, and are lost: what they held stays "
+          "taken; were they written by a newer version?",
+          *unreadable);
+  }
+
   Impl(Options o, live::Policy policy, store::Store& s, log::Log& l)
       : options(std::move(o)),
         store(s),
@@ -153,16 +167,19 @@ struct Server::Impl {
       });
       admin_plane.add_source(brought_limits.emplace(*options.spaces));
     }
-    if (options.holds && options.spaces != nullptr)
-      admin_plane.add_source(
-          holds_source.emplace(holds.emplace(store, *options.spaces, *options.holds)));
+    if (options.holds && options.spaces != nullptr) {
+      auto its = std::make_unique<store::Holds>(store, *options.spaces, *options.holds);
+      restore(*its);
+      holds = std::move(its);
+      admin_plane.add_source(holds_source.emplace(*holds));
+    }
     admin_plane.add_source(doors);
     admin_plane.add_source(charge_ids_source);
     admin_plane.add_source(tls_watch);
     for (const auto& feed : options.feeds) admin_plane.add_source(*feed);
     admin_plane.prepare(options, live, reloader ? &*reloader : nullptr,
-                        overrides ? &*overrides : nullptr, holds ? &*holds : nullptr, files,
-                        store.catalog(), clock, l, changes);
+                        overrides ? &*overrides : nullptr, holds.get(), files, store.catalog(),
+                        clock, l, changes);
     queries.set_post([this](std::shared_ptr<engine::AdminQuery> query) {
       workers[asked++ % workers.size()]->run_query(std::move(query));
     });
@@ -264,7 +281,7 @@ struct Server::Impl {
   TlsWatch tls_watch{log};
   const std::unique_ptr<request::ChargeIds> charge_ids = std::make_unique<request::ChargeIds>();
   ChargeIdsSource charge_ids_source{*charge_ids};
-  std::optional<store::Holds> holds;  // none: the store keeps none
+  std::unique_ptr<store::HoldBook> holds;  // none: the store keeps none
   std::optional<HoldsSource> holds_source;
   std::optional<BroughtLimitsSource> brought_limits;  // none: requests cannot bring limits
   std::deque<ListenerView> listener_views;
@@ -399,7 +416,7 @@ std::optional<std::string> Server::start() {
                         .spans = s.exporter == nullptr ? nullptr : s.exporter->add_worker()},
           Worker::Matching{.overrides = s.overrides ? &s.overrides->table() : nullptr,
                            .spaces = s.options.spaces,
-                           .holds = s.holds ? &*s.holds : nullptr},
+                           .holds = s.holds.get()},
           s.requests_log));
       if (board == nullptr) continue;
       Worker& worker = *s.workers.back();
@@ -530,7 +547,7 @@ request::Peer Server::Impl::peer_of(int fd, protocol::Protocol protocol) const {
                      .options = options.session_options[number].get(),
                      .access = &access,
                      .charge_ids = charge_ids.get(),
-                     .keeps_holds = holds.has_value()};
+                     .keeps_holds = holds != nullptr};
   if (!describe(protocol).wants_address) return peer;
   if (const auto address = net::SocketAddress::peer(fd)) peer.address = address->unmapped().text();
   if (const auto own = net::SocketAddress::local(fd)) peer.port = own->port();

@@ -85,7 +85,7 @@ class Worker {
   struct Matching {
     const policy::Overrides* overrides = nullptr;
     request::Spaces* spaces = nullptr;
-    store::Holds* holds = nullptr;
+    store::HoldBook* holds = nullptr;
   };
   Worker(store::Store& store, base::Clock& clock, const live::Live& live,
          engine::TableScanner& scanner, const Watch& watch, const Matching& matching,

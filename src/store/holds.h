@@ -1,15 +1,11 @@
-// The holds of a server (request/hold.h): which units each took from which counters, until when,
-// and what was settled. The units themselves are in the store, taken as by any take, so that other
-// requests see them without a rule. One for a server, shared by its workers; any thread.
+// The holds of one process (store/hold_book.h), which settles them in its own store.
 //
-//   bound     `most` holds, as many that are settled and remembered, and 512 bytes for each of
-//             these; of one user a share of each. Past it a new one is refused (HoldOutcome::full),
-//             a settled one is forgotten at once, and others go on.
+//   bound     Beside that of all books 512 bytes for each of `most`.
 //   end       A hold ends at its microsecond: `end_due` gives its units back, and is called before
 //             the decisions of each batch. So many end at a time that no decision waits long;
 //             where more are due the rest end with the next batches.
-//   memory    is that of the process: a restart forgets holds, and with the store in memory the
-//             counters too.
+//   restart   A store that outlives the process (Store::notes) keeps each hold in the commit of its
+//             counters' changes. With the store in memory a restart forgets both.
 #pragma once
 
 #include <array>
@@ -26,84 +22,48 @@
 #include <vector>
 
 #include "base/hash.h"
+#include "base/result.h"
 #include "base/time.h"
 #include "limit/limit.h"
 #include "request/hold.h"
 #include "request/space.h"
+#include "store/hold_book.h"
+#include "store/notes.h"
 #include "store/store.h"
 
 namespace sluice::store {
 
-class Holds {
+class Holds final : public HoldBook {
  public:
-  struct Options {
-    size_t most = 1'000'000;
-    size_t user_part = 8;  // a user may have so much of `most`; without users all of it
-    base::Duration ttl = base::seconds(60), remember = base::seconds(600);
-  };
-
   // Both outlive it.
   Holds(Store& store, request::Spaces& spaces, const Options& options);
-  ~Holds();
+  ~Holds() override;
   Holds(const Holds&) = delete;
   Holds& operator=(const Holds&) = delete;
 
-  // Which subjects of a reserve a charge is for: bit i is subject i.
-  struct Share {
-    uint64_t subjects = 0;
-    std::string_view rule{};
-  };
-  // Settles the groups of a reserve, whose charges are Verb::reserve, all for this call, and holds
-  // what they take. `shares`: of each of the batch's charges; `units`: of each subject. Without
-  // groups nothing is held, but there is a hold. The groups are answered as by Store::apply; where
-  // the call is not `done`, `refused` or `failed` nothing was decided.
-  void reserve(request::HoldCall& call, const request::HoldTerms& terms,
+  // Takes over the holds of the last start, and ends those that were due since. Returns how many
+  // could not be read; the problem: none could. Before any other call; may take as long as the
+  // store needs to load their counters, 10 s at most.
+  base::Result<size_t> restore(base::Time now);
+
+  bool reserve(request::HoldCall& call, const request::HoldTerms& terms,
                const request::Batch& batch, std::span<const Share> shares,
-               std::span<const int64_t> units, base::Time now);
-  // All but reserve.
-  void settle(request::HoldCall& call, base::Time now);
-  // Of a commit whose hold is unknown, and whose units are to be charged: remembers it, so that it
-  // is charged once. False: it is known meanwhile, so `settle` answers it. `end_claim` says whether
-  // it was charged, with what came of it in the call.
-  bool claim_commit(request::HoldCall& call, base::Time now);
-  void end_claim(const request::HoldCall& call, bool is_charged);
-
-  // Ends the holds that are due, a bounded number of them.
-  void end_due(base::Time now);
-  // When the next one is due, or must be forgotten; INT64_MAX: there is none. May be earlier.
-  base::Time next_due() const { return {next_due_us_.load(std::memory_order_relaxed)}; }
-
-  // What listings tell of a hold.
-  struct Listed {
-    std::string id, user, holder;
-    std::string rule, actor, counter;  // of the first counter; counter: its stored name
-    int64_t units = 0;
-    base::Duration age{}, ends_in{};
-  };
-  // Calls `visit` for each hold that is not settled, until it returns false. Takes the locks of
-  // some at a time: for a thread of low priority.
-  void each(base::Time now, const std::function<bool(const Listed&)>& visit) const;
-
-  enum class Event : uint8_t {
-    held,
-    refused,
-    committed,
-    released,
-    expired,
-    kept,
-    late,
-    repeated,
-    unknown
-  };
-  static constexpr std::array<std::string_view, 9> event_names = {
-      "held", "refused", "committed", "released", "expired", "kept", "late", "repeated", "unknown"};
-  struct Figures {
-    size_t holds = 0, remembered = 0;
-    std::array<uint64_t, event_names.size()> events{};
-    uint64_t reserved_units = 0, used_units = 0;  // of holds that were committed
-  };
-  Figures figures() const;
-  const Options& options() const { return options_; }
+               std::span<const int64_t> units, base::Time now, const Asker& asker) override;
+  bool can_wait() const override { return true; }
+  bool reserve_or_wait(request::HoldCall& call, const request::HoldTerms& terms,
+                       const request::Batch& batch, std::span<const Share> shares,
+                       std::span<const int64_t> units, base::Time now, const Asker& asker,
+                       std::unique_ptr<Wait>& wait) override;
+  void grant(request::HoldCall& call, Wait& wait, base::Time at) override;
+  void drop(Wait& wait, bool is_granted, base::Time now) override;
+  bool settle(request::HoldCall& call, base::Time now, const Asker& asker) override;
+  bool charge_unknown(request::HoldCall& call, const request::Batch& batch,
+                      std::span<const Share> shares, base::Time now, const Asker& asker,
+                      bool& known) override;
+  void end_due(base::Time now) override;
+  void each(base::Time now, const std::function<bool(const Listed&)>& visit) const override;
+  Figures figures() const override;
+  const Options& options() const override { return options_; }
 
  private:
   struct Source;
@@ -115,6 +75,7 @@ class Holds {
   struct Shard;
   class Loaded;
   struct Settling;
+  struct Waiting;
   static constexpr size_t shard_count = 64;
   static constexpr size_t ends_at_once = 256;  // by one call
   // The holds together may have so many bytes each: those of a hold with several counters or parts
@@ -127,6 +88,26 @@ class Holds {
 
   Shard& shard_of(std::string_view name) const;
   SourceRef source_of(const request::Charge& charge, std::string_view rule);
+  SourceRef source_of(const request::Space& space, std::span<const limit::Limit> limits,
+                      uint32_t limits_id, std::string_view rule,
+                      const limit::Overdrafts* overdrafts);
+  using NoteRef = std::shared_ptr<request::HoldNote>;
+  NoteRef new_note(std::string_view name) const;
+  bool reserve(request::HoldCall& call, const request::HoldTerms& terms,
+               const request::Batch& batch, std::span<const Share> shares,
+               std::span<const int64_t> units, base::Time now, const Asker& asker,
+               std::unique_ptr<Wait>* wait);
+  bool answer_if_known(request::HoldCall& call, Shard& shard, const std::string& name,
+                       const request::Batch* batch, base::Time now);
+  void describe(Record& record, const request::HoldCall& call, const request::HoldTerms& terms,
+                const std::string& name, std::span<const int64_t> units, base::Time now) const;
+  void note_waiting(Waiting& waiting, base::Time now) const;
+  void give_back(Record& record, base::Time now);
+  void note_as_it_is(Shard& shard, const std::string& name);
+  std::string text_of(Record& record) const;
+  bool read(std::string_view text, Record& record);
+  void end_missed(base::Time now);
+  bool keep(request::HoldCall& call, request::HoldNote* note);
   void add_part(const request::Charge& charge, Counter& counter);
   // What is counted of all holds, and of each user's.
   enum class Room : uint8_t { held, settled, bytes };
@@ -137,7 +118,13 @@ class Holds {
   void leave_room(Room room, std::string_view user, size_t n);
   bool has_bytes(std::string_view user, size_t n);
   void count_bytes(std::string_view name, size_t was, size_t is);
-  void insert(Shard& shard, Record& record);
+  bool are_known(std::span<const request::Charge> charges, base::Time now, const Asker& asker);
+  void settle(Shard& shard, uint32_t place, request::HoldCall& call, base::Time now);
+  static int64_t charged_of(const request::HoldCall& call, const request::Batch& batch,
+                            std::span<const Share> shares);
+  static void show_charged(const request::HoldCall& call, const request::Batch& batch,
+                           std::span<const Share> shares, Record& record);
+  void insert(Shard& shard, Record& record, request::HoldNote* note);
   void forget(Shard& shard, uint32_t place, Loaded& record);
   static void show(request::HoldCall& call, const Settling& settling, const request::Group& group);
   static void keep_shown(const request::HoldCall& call, Record& record);
@@ -150,25 +137,25 @@ class Holds {
   void answer_held(request::HoldCall& call, const Record& record, base::Time now) const;
   void answer_again(request::HoldCall& call, const Record& record) const;
   request::HoldOutcome gone(const Record& record) const;
-  bool apply(request::HoldCall& call, Settling& settling, base::Time now);
+  bool apply(request::HoldCall& call, Settling& settling, base::Time now, request::HoldNote* note);
   bool settle_all(request::HoldCall& call, Record& record, std::span<const int64_t> used,
-                  base::Time now);
-  bool extend(request::HoldCall& call, Record& record, base::Time now);
-  bool commit(request::HoldCall& call, Record& record, base::Time now);
-  bool release(request::HoldCall& call, Record& record, base::Time now);
+                  base::Time now, request::HoldNote* note);
+  bool extend(request::HoldCall& call, Record& record, base::Time now, request::HoldNote* note);
+  bool commit(request::HoldCall& call, Record& record, base::Time now, request::HoldNote* note);
+  bool release(request::HoldCall& call, Record& record, base::Time now, request::HoldNote* note);
   void bound_parts(Record& record, base::Time now);
-  bool end(Record& record, base::Time now);
+  bool end(Record& record, base::Time now, request::HoldNote* note);
   bool forget_old(Shard& shard, uint32_t place, base::Time now);
   void set_state(Record& record, State state, base::Time now);
-  void save(Shard& shard, uint32_t place, Loaded& record);
+  void save(Shard& shard, uint32_t place, Loaded& record, request::HoldNote* note);
   void end_due_of(Shard& shard, base::Time now, size_t& budget);
 
   Store& store_;
+  Notes* const notes_;  // null: the store forgets holds
   request::Spaces& spaces_;
   const Options options_;
   const base::Hash hash_;
   const std::unique_ptr<std::array<Shard, shard_count>> shards_;
-  std::atomic<int64_t> next_due_us_{INT64_MAX};
   std::array<std::atomic<size_t>, 3> rooms_{};  // by Room
   std::atomic<size_t> first_shard_{0};
   const std::unique_ptr<Sources> sources_;

@@ -58,13 +58,14 @@ struct World {
     request::Group group{.charge_count = 3};
     const std::vector<Holds::Share> shares{{1, "a"}, {2, "b"}, {3, "both"}};
     HoldCall call{.user = user, .id = id, .content = content, .ttl = ttl, .holder = "somebody"};
-    holds.reserve(call, terms, {{&group, 1}, charges, decisions}, shares, units, {now});
+    EXPECT_TRUE(
+        holds.reserve(call, terms, {{&group, 1}, charges, decisions}, shares, units, {now}, {}));
     return call;
   }
   HoldCall ask(HoldAsk what, std::string_view id, std::vector<int64_t> units = {},
                base::Duration ttl = {}, std::string_view user = {}) {
     HoldCall call{.ask = what, .user = user, .id = id, .ttl = ttl, .units = std::move(units)};
-    holds.settle(call, {now});
+    EXPECT_TRUE(holds.settle(call, {now}, {}));
     return call;
   }
   // The units that are used of the counter; `verb`: of what is done to it.
@@ -206,8 +207,8 @@ TEST(Holds, AreBoundedInBytes) {
     request::Group group{.charge_count = 40};
     const int64_t units = 0;
     call = {.holder = holder};
-    small.holds.reserve(call, {}, {{&group, 1}, charges, decisions}, shares, {&units, 1},
-                        {small.now});
+    EXPECT_TRUE(small.holds.reserve(call, {}, {{&group, 1}, charges, decisions}, shares,
+                                    {&units, 1}, {small.now}, {}));
     if (call.outcome != HoldOutcome::done) break;
   }
   EXPECT_EQ(call.outcome, HoldOutcome::full);
@@ -238,7 +239,8 @@ TEST(Holds, RulesInShadowAreSettledEachByItself) {
     const std::vector<Holds::Share> shares{{1, "s"}, {2, "s"}, {1, "s"}, {3, "both"}};
     const std::vector<int64_t> units{10, 20};
     HoldCall call{.id = first_id};
-    world.holds.reserve(call, {}, {groups, charges, decisions}, shares, units, {world.now});
+    EXPECT_TRUE(world.holds.reserve(call, {}, {groups, charges, decisions}, shares, units,
+                                    {world.now}, {}));
     EXPECT_EQ(call.outcome, is_refused ? HoldOutcome::refused : HoldOutcome::done);
     // The third does not fit, and holds nothing.
     EXPECT_EQ(world.used("shadow"), is_refused ? 0 : 30);
@@ -274,23 +276,37 @@ TEST(Holds, ACounterThatIsSetForgetsThem) {
   EXPECT_EQ(world.used("both"), 0);
 }
 
-// A commit of an id that is unknown is claimed by the first that asks, and charged once.
+// A commit of an id that is unknown charges its subjects once.
 TEST(Holds, ACommitOfAnUnknownHoldIsChargedOnce) {
   World world;
-  HoldCall call{.ask = HoldAsk::commit, .id = first_id, .units = {7}};
-  world.holds.settle(call, {world.now});
-  EXPECT_EQ(call.outcome, HoldOutcome::unknown);
-  EXPECT_TRUE(world.holds.claim_commit(call, {world.now}));
-  EXPECT_FALSE(world.holds.claim_commit(call, {world.now}));
-  world.holds.end_claim(call, false);  // it failed
   EXPECT_EQ(world.ask(HoldAsk::commit, first_id, {7}).outcome, HoldOutcome::unknown);
-  EXPECT_TRUE(world.holds.claim_commit(call, {world.now}));
-  call.charged = 7;
-  world.holds.end_claim(call, true);
+  const auto charge = [&](int64_t units, bool& known) {
+    HoldCall call{.ask = HoldAsk::commit, .id = first_id, .units = {units}};
+    request::Charge one = world.charge("a", Verb::charge, units);
+    limit::Decision decision;
+    request::Group group{.charge_count = 1};
+    const Holds::Share share{1, "a"};
+    EXPECT_TRUE(world.holds.charge_unknown(call, {{&group, 1}, {&one, 1}, {&decision, 1}},
+                                           {&share, 1}, {world.now}, {}, known));
+    return call;
+  };
+  bool known = true;
+  const HoldCall done = charge(7, known);
+  EXPECT_FALSE(known);
+  EXPECT_EQ(done.outcome, HoldOutcome::done);
+  EXPECT_EQ(done.charged, 7);
+  EXPECT_EQ(world.used("a"), 7);
+  // Another request with the id was faster.
+  EXPECT_EQ(charge(8, known).outcome, HoldOutcome::settled);
+  EXPECT_TRUE(known);
+  EXPECT_TRUE(charge(7, known).repeated);
+  EXPECT_EQ(world.used("a"), 7);
   const HoldCall again = world.ask(HoldAsk::commit, first_id, {7});
   EXPECT_EQ(again.outcome, HoldOutcome::done);
   EXPECT_TRUE(again.repeated && again.late);
   EXPECT_EQ(again.charged, 7);
+  EXPECT_EQ(again.rule, "a");
+  EXPECT_EQ(again.decision.remaining, 93);
   EXPECT_EQ(world.ask(HoldAsk::commit, first_id, {8}).outcome, HoldOutcome::settled);
   EXPECT_EQ(world.reserve(first_id, {1, 0}).outcome, HoldOutcome::settled);
 }
@@ -333,8 +349,8 @@ TEST(Holds, AreSmall) {
       const Holds::Share share{1, "tokens"};
       const int64_t units = 0;
       HoldCall call;
-      world.holds.reserve(call, {}, {{&group, 1}, {&charge, 1}, {&decision, 1}}, {&share, 1},
-                          {&units, 1}, {world.now});
+      EXPECT_TRUE(world.holds.reserve(call, {}, {{&group, 1}, {&charge, 1}, {&decision, 1}},
+                                      {&share, 1}, {&units, 1}, {world.now}, {}));
       ASSERT_EQ(call.outcome, HoldOutcome::done);
     }
   };
@@ -545,7 +561,8 @@ class Changing {
     request::Group group{.charge_count = 1};
     const Holds::Share share{1, "changing"};
     HoldCall call{.ttl = {ttl}};
-    holds_.reserve(call, {}, {{&group, 1}, {&one, 1}, decisions}, {&share, 1}, {&units, 1}, {now_});
+    EXPECT_TRUE(holds_.reserve(call, {}, {{&group, 1}, {&one, 1}, decisions}, {&share, 1},
+                               {&units, 1}, {now_}, {}));
     written_ = list_;
     if (call.outcome != HoldOutcome::done) return;
     names_.push_back(call.made_id);
@@ -563,7 +580,7 @@ class Changing {
     if (its.empty()) return;
     int64_t used = held * part / 4;
     HoldCall call{.ask = HoldAsk::commit, .id = names_[id - 1], .units = {used}};
-    holds_.settle(call, {now_});
+    EXPECT_TRUE(holds_.settle(call, {now_}, {}));
     ASSERT_EQ(call.outcome, HoldOutcome::done);
     for (Batch* one : its) {  // the earliest first
       const int64_t filled = std::min(one->units, used);
@@ -579,7 +596,7 @@ class Changing {
       if (one.id == id && first == nullptr) first = &one;
     if (first == nullptr) return;
     HoldCall call{.ask = HoldAsk::extend, .id = names_[id - 1], .units = {units}};
-    holds_.settle(call, {now_});
+    EXPECT_TRUE(holds_.settle(call, {now_}, {}));
     if (call.outcome != HoldOutcome::done) return;
     const int64_t end = now_ + call.ends_in.us;
     for (Batch& one : batches_)

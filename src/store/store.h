@@ -38,6 +38,8 @@ class Committer {
   virtual bool await_commit(CompletionQueue& completions) = 0;
 };
 
+class Notes;  // store/notes.h
+
 // Keeps the limits alive that parked charges point to: a reference to the rule set.
 using Pin = std::shared_ptr<const void>;
 
@@ -74,6 +76,12 @@ class Store {
   virtual Applied apply(const request::Batch& batch, base::Time now,
                         CompletionQueue* completions = nullptr, const Pin& pin = {},
                         request::Ticket ticket = request::no_ticket) = 0;
+
+  // Where it keeps what holds are; null: it forgets them at its end.
+  virtual Notes* notes() { return nullptr; }
+
+  // Does it settle groups without asking another server or a disk? Any thread.
+  virtual bool answers_at_once() const { return true; }
 
   // The completion queue belongs to a worker with that loop, which the store may use to watch
   // sockets. Null: the worker ends, and with it all that it waits for. Called on the worker's
