@@ -219,10 +219,10 @@ CallError take_kuadrant_hold(const HoldCall& hold, const EnvoyOptions& options,
     case HoldOutcome::wrong_number:
       return wrong_message("the reservation has " + std::to_string(hold.reserved.size()) +
                            " descriptors; commit it with as many");
-    case HoldOutcome::under_way:
-      return not_now("another call with this reservation has no answer yet; send it again");
     case HoldOutcome::full:
       return not_now("there are as many reservations as the server keeps; try again later");
+    case HoldOutcome::waiting:    // no Reserve does
+    case HoldOutcome::no_places:  // nor is any an acquire
     case HoldOutcome::failed:
       break;
   }

@@ -367,8 +367,8 @@ std::string_view GrpcSession::why_no_holds() const {
   if (!options_.holds.enabled)
     return "reservations are switched off: `envoy: { holds: { enabled: false } }`";
   if (!keeps_holds_)
-    return "reservations need a server whose counters are in memory alone, and this one has them "
-           "on disk or in Redis; use CheckRateLimit before the work and Report after it";
+    return "reservations need counters in memory or on disk, and this server has them in Redis; "
+           "use CheckRateLimit before the work and Report after it";
   return {};
 }
 

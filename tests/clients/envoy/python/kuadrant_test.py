@@ -175,12 +175,18 @@ class KuadrantTest(LimitedTest):
         self.assertEqual(self.client.reserve(nowhere, 1), (0, ""))
         self.assertFalse(self.client.commit(nowhere, "", 1))
 
-    def test_counters_on_disk_are_not_held(self) -> None:
-        client = Client(self, self.serve(rules=CONFIG, durable=True))
-        user = request([("user", "a")])
-        text = self.assert_refused(grpc.StatusCode.UNIMPLEMENTED, client.reserve, user, 1)
-        self.assertIn("in memory alone", text)
-        self.assertEqual((client.check(user), client.report(user)), (OK, OK))
+    def test_a_reservation_on_disk_outlives_the_server(self) -> None:
+        server = self.serve(rules=CONFIG, durable=True)
+        tenant = request([("tenant", "kept")])
+        code, reservation = Client(self, server).reserve(tenant, 300)
+        self.assertEqual(code, OK)
+        self.assertEqual(server.stop(), 0)
+        server.start()
+        client = Client(self, server)
+        self.assertTrue(client.commit(tenant, reservation, 100))
+        self.assertFalse(client.commit(tenant, reservation, 100))
+        self.assertEqual(client.report(request([("tenant", "kept")], hits=500)), OK)
+        self.assertEqual(client.check(tenant), OVER_LIMIT)
 
 
 if __name__ == "__main__":
