@@ -618,7 +618,7 @@ Exchange::Begun Exchange::refuse_other_content() {
 Exchange::Begun Exchange::ask_hold(const ConnectionContext& around, uint32_t note,
                                    request::Requests& requests) {
   const TakeBody& body = around.worker.body;
-  const bool reserves = ask_of(route_->action) == HoldAsk::reserve;
+  const bool reserves = ask_of(route_->action) == request::HoldAsk::reserve;
   hold_ = std::make_unique<HoldAnswer>();
   asks_.is_several = body.has_takes;
   asks_.has_list = body.has_takes || body.has_units_list;
@@ -1003,7 +1003,8 @@ void Exchange::begin_denial(Answer& answer) const {
 // Writes the rest of an answer about a hold, behind its brace.
 void Exchange::write_hold(Answer& answer) const {
   base::Buffer& body = answer.body;
-  const bool takes = ask_of(route_->action) == HoldAsk::reserve || route_->action == Action::extend;
+  const bool takes =
+      ask_of(route_->action) == request::HoldAsk::reserve || route_->action == Action::extend;
   if (takes) {
     if (outcome_.denied && !asks_.always_ok) answer.status = 429;
     if (answer.status == 429 && form_ == AnswerForm::problem) begin_denial(answer);
