@@ -23,7 +23,8 @@
 /// - **fork().** A child has a copy of the counters, independent from then on. It may use and
 ///   destroy a limiter if no other thread was inside a call of it when fork() was called; else it
 ///   must not touch it. A sweep thread does not exist in the child: call sweep() there.
-/// - **dlclose().** Destroy every limiter and handle before the library is unloaded.
+/// - **dlclose().** Destroy every limiter and handle before the library is unloaded. It stays loaded
+///   where a thread that has reserved has not ended before.
 #ifndef SLUICE_LIMITER_H
 #define SLUICE_LIMITER_H
 
