@@ -208,7 +208,7 @@ Answer guarded_holds(core* its, errc none, Ask&& ask) noexcept {
 }  // namespace
 
 reservation limiter::reserve(view<struct charge> charges, duration ttl, time_point now,
-                             std::int64_t* each) noexcept {
+                             int64_t* each) noexcept {
   if (each != nullptr) std::fill_n(each, charges.size(), 0);
   return guarded_holds<reservation>(core_.get(), errc::too_many_holds, [&](auto& all) {
     return all.reserve(charges, ttl, now, each);
@@ -222,8 +222,8 @@ reservation limiter::reserve(view<entry> descriptor, int64_t cost, duration ttl,
   });
 }
 
-reservation limiter::extend(const hold& its, view<std::int64_t> more, duration ttl, time_point now,
-                            std::int64_t* each) noexcept {
+reservation limiter::extend(const hold& its, view<int64_t> more, duration ttl, time_point now,
+                            int64_t* each) noexcept {
   if (each != nullptr) std::fill_n(each, more.size(), 0);
   return guarded_holds<reservation>(core_.get(), errc::no_such_hold, [&](auto& all) {
     return all.change(its, HoldAsk::extend, more, ttl, now, each);
@@ -236,7 +236,7 @@ reservation limiter::renew(const hold& its, duration ttl, time_point now) noexce
   });
 }
 
-settlement limiter::commit(const hold& its, view<std::int64_t> used, time_point now) noexcept {
+settlement limiter::commit(const hold& its, view<int64_t> used, time_point now) noexcept {
   return guarded_holds<settlement>(core_.get(), errc::no_such_hold, [&](auto& all) {
     return all.settle(its, HoldAsk::commit, used, now);
   });

@@ -67,7 +67,7 @@ TEST(Reservations, AreTakenAtOnceAndSettledOnce) {
   EXPECT_EQ(limiter.stats().holds, 1u);
   EXPECT_FALSE(limiter.take(by, "a", 61, start).allowed);
 
-  std::int64_t each = 0;
+  int64_t each = 0;
   const reservation more = limiter.extend(held.id, {5}, 10s, start + 1s, &each);
   EXPECT_TRUE(more.now.allowed);
   EXPECT_EQ(more.id, held.id);
@@ -122,19 +122,19 @@ TEST(Reservations, HoldAllChargesOrNone) {
   limiter limiter = made();
   const handle x = *limiter.limits("x", {{100, 1h, algorithm::fixed_window}});
   const handle y = *limiter.limits("y", {{10, 1h, algorithm::fixed_window}});
-  std::array<std::int64_t, 3> each{7, 7, 7};
+  std::array<int64_t, 3> each{7, 7, 7};
   const reservation refused =
       limiter.reserve({{&x, "a", 20}, {&y, "a", 11}, {&x, "a", 5}}, 0s, start, each.data());
   EXPECT_FALSE(refused.now.allowed || refused.id);
   EXPECT_EQ(refused.now.error, errc::ok);
   EXPECT_EQ(refused.now.limit, 10);
-  EXPECT_EQ(each, (std::array<std::int64_t, 3>{0, 0, 0}));
+  EXPECT_EQ(each, (std::array<int64_t, 3>{0, 0, 0}));
   EXPECT_EQ(left(limiter, x), 100);
 
   const reservation held =
       limiter.reserve({{&x, "a", 20}, {&y, "a", 10}, {&x, "a", 5}}, 0s, start, each.data());
   ASSERT_TRUE(held.now.allowed);
-  EXPECT_EQ(each, (std::array<std::int64_t, 3>{20, 10, 5}));
+  EXPECT_EQ(each, (std::array<int64_t, 3>{20, 10, 5}));
   EXPECT_EQ(held.reserved, 35);
   EXPECT_EQ(left(limiter, x), 75);
   EXPECT_EQ(left(limiter, y), 0);
@@ -236,11 +236,11 @@ TEST(Reservations, GoByTheTermsOfTheirRules) {
   EXPECT_EQ(corrected.returned, 20);
   EXPECT_EQ(left(limiter, half, start + 31s), 50);
 
-  std::array<std::int64_t, 2> each{};
+  std::array<int64_t, 2> each{};
   const reservation both =
       limiter.reserve({{&half, "b", 50}, {&code, "b", 50}}, 25h, start, each.data());
   EXPECT_EQ(both.until, start + 10min);  // of a rule that says nothing of it
-  EXPECT_EQ(each, (std::array<std::int64_t, 2>{30, 50}));
+  EXPECT_EQ(each, (std::array<int64_t, 2>{30, 50}));
   EXPECT_EQ(limiter.reserve({{&code, "b", 1}}, 25h, start).until, start + 24h);
 
   const hold ignored = limiter.reserve({{&fast, "c", 10}}, 1s, start).id;
@@ -302,7 +302,7 @@ TEST(Reservations, AreSettledAfterAReloadAndAnOverride) {
 TEST(Reservations, RefuseWhatTheyCannotDo) {
   limiter limiter = made({}, roomy(2));
   const handle by = *limiter.limits("x", {{100, 1h, algorithm::fixed_window}});
-  const auto error_of = [&](std::int64_t cost, duration ttl, time_point now) {
+  const auto error_of = [&](int64_t cost, duration ttl, time_point now) {
     return limiter.reserve({{&by, "a", cost}}, ttl, now).now.error;
   };
   EXPECT_EQ(error_of(-1, 0s, start), errc::invalid_argument);

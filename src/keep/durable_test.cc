@@ -50,6 +50,7 @@ class Durable : public testing::Test {
     options how;
     how.memory_bytes = size_t{16} << 20;
     how.clock = [this] { return now_; };
+    how.holds_max = 10;
     return durable::open(where_, std::move(how));
   }
   // Runs `life` in a child, which ends without destructors. Returns its exit status: 0 means
@@ -230,6 +231,25 @@ TEST_F(Durable, ThreadsCommitTogether) {
   int64_t used = 0;
   for (int i = 0; i < 7; ++i) used += many - (*kept)->peek(by, std::to_string(i), start).remaining;
   EXPECT_EQ(used, 800);
+}
+
+// What a reservation came to is used, like all else that was taken.
+TEST_F(Durable, KeepsWhatReservationsCameTo) {
+  {
+    auto kept = open();
+    ASSERT_TRUE(kept) << kept.why().message;
+    const handle by = places_of(*kept);
+    const reservation first = (*kept)->reserve({{&by, "x", 40}}, 1h, start);
+    const reservation second = (*kept)->reserve({{&by, "x", 40}}, 1s, start);
+    ASSERT_TRUE(first.id && second.id);
+    EXPECT_TRUE((*kept)->commit(first.id, {12}, start).now.allowed);
+    EXPECT_EQ((*kept)->peek(by, "x", start).remaining, many - 52);
+    EXPECT_EQ((*kept)->peek(by, "x", start + 1s).remaining, many - 12);
+    EXPECT_TRUE(kept->commit());
+  }
+  auto kept = open();
+  ASSERT_TRUE(kept) << kept.why().message;
+  EXPECT_EQ((*kept)->peek(places_of(*kept), "x", start + 1s).remaining, many - 12);
 }
 
 // A disk that is full while it lives: no file grows past some bytes. SIGXFSZ must be ignored.
