@@ -23,7 +23,8 @@
 /// - **fork().** A child has a copy of the counters, independent from then on. It may use and
 ///   destroy a limiter if no other thread was inside a call of it when fork() was called; else it
 ///   must not touch it. A sweep thread does not exist in the child: call sweep() there.
-/// - **dlclose().** Destroy every limiter and handle before the library is unloaded. It stays loaded
+/// - **dlclose().** Destroy every limiter and handle before the library is unloaded. It stays
+/// loaded
 ///   where a thread that has reserved has not ended before.
 #ifndef SLUICE_LIMITER_H
 #define SLUICE_LIMITER_H
@@ -220,8 +221,8 @@ struct entry {
 };
 
 /// Names a reservation: 128 random bits, so whoever knows it may settle it. All 0 name none. A
-/// plain value, which may be written down and used by any thread of the process; it is of no use to
-/// another limiter.
+/// plain value, which may be written down and used by any thread; it is of use to its limiter
+/// alone, or to who opens its directory next (sluice/durable.h).
 struct hold {
   std::uint64_t high = 0;  ///< the first 64 bits
   std::uint64_t low = 0;   ///< the other ones

@@ -49,7 +49,13 @@ core::core(options how)
                                                     how_.waiting_max)),
       policy_(std::make_shared<const Policy>()),
       waits_(std::make_unique<detail::waits>(*this)),
-      reservations_(how_.holds_max > 0 ? std::make_unique<detail::reservations>(*this) : nullptr) {}
+      reservations_(how_.holds_max > 0 ? std::make_unique<detail::reservations>(*this, *store_)
+                                       : nullptr) {}
+
+base::Result<size_t> core::keep_holds(store::Store& store) {
+  reservations_ = std::make_unique<detail::reservations>(*this, store);
+  return reservations_->restore(internal(now()));
+}
 
 time_point core::now() {
   try {

@@ -28,6 +28,7 @@
 
 #include "base/bounds.h"
 #include "base/clock.h"
+#include "base/result.h"
 #include "embed/decisions.h"
 #include "embed/gate.h"
 #include "embed/scratch.h"
@@ -131,6 +132,10 @@ class core {
   detail::waits& waits() { return *waits_; }
   // Null: there are none.
   detail::reservations* reservations() { return reservations_.get(); }
+  // They are kept by that store, which settles in this one and outlives all calls. Those of the
+  // last start go on, also where options::holds_max is 0. Returns how many could not be read.
+  // Before any other call.
+  base::Result<size_t> keep_holds(store::Store& store);
   // Ends reservations that are due, so that the decisions that follow see their units. Not inside
   // the gate.
   void end_holds(base::Time now);

@@ -107,7 +107,7 @@ errc error_of(const HoldCall& call) {
     case HoldOutcome::wrong_number:
       return errc::invalid_argument;
     case HoldOutcome::in_use:  // only of ids that a caller chooses
-    case HoldOutcome::under_way:
+    case HoldOutcome::waiting:
       break;
   }
   return errc::internal;
@@ -139,9 +139,9 @@ constexpr HoldTerms terms_of_code{.ttl_max = {base::bounds::hold_us_max}};
 
 }  // namespace
 
-reservations::reservations(core& its_core)
+reservations::reservations(core& its_core, store::Store& store)
     : core_(its_core),
-      holds_(its_core.store(), its_core.spaces(),
+      holds_(store, its_core.spaces(),
              {.most = its_core.how().holds_max,
               .ttl = {its_core.how().hold_ttl.count()},
               .remember = {its_core.how().hold_remember.count()}}) {}

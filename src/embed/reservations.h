@@ -9,9 +9,11 @@
 #include <cstdint>
 #include <span>
 
+#include "base/result.h"
 #include "base/time.h"
 #include "request/hold.h"
 #include "store/holds.h"
+#include "store/store.h"
 
 namespace sluice::detail {
 
@@ -19,7 +21,11 @@ class core;
 
 class reservations {
  public:
-  explicit reservations(core& its_core);
+  // They settle in that store, which outlives it.
+  reservations(core& its_core, store::Store& store);
+
+  // See store::Holds.
+  base::Result<size_t> restore(base::Time now) { return holds_.restore(now); }
 
   // Ends those that are due, a bounded number of them. Not inside the gate.
   void end_due(base::Time now) {
