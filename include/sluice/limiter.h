@@ -14,7 +14,8 @@
 /// - **Errors.** Values (sluice/result.h). Nothing throws, but for copies of std::string and
 ///   std::function that the caller makes, and key_of(), which makes a string. A decision with an
 ///   error is not allowed and has taken nothing; where memory runs out, what was done is told as
-///   done, and each wait has its answer still.
+///   done, and each wait has its answer still. Of reservations alone errc::no_memory may come after
+///   units were taken or given back, where the system (not the table of counters) has none left.
 /// - **Memory.** Counters hold at most options::memory_bytes. Past it a new counter takes the place
 ///   of one that equals a fresh one, or fails with errc::no_memory; existing counters continue.
 ///   Reservations hold what options::holds_max says. Different lists of limits and rule names are
