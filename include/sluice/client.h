@@ -86,6 +86,13 @@ enum class client_verb : unsigned char {
   /// resp and http: units that were used, counted past the limit too. Never refused: a limit that
   /// lacks units is in debt then (client_result::over), and refuses until it has them again.
   charge,
+  /// http, as are the next four: units now, or none, for a while (client_request::ttl), under
+  /// client_request::id or the one that the server makes (client_result::id).
+  reserve,
+  extend,   ///< of a reservation: more units, or none; and another end
+  renew,    ///< of a reservation: another end
+  commit,   ///< of a reservation: what was used; the rest goes back, what is missing is charged
+  release,  ///< of a reservation: all units back
 };
 
 /// How a limit that comes with a request counts (docs/algorithms.md).
@@ -130,17 +137,27 @@ struct client_request {
   client_verb verb = client_verb::take;  ///< the operation
   client_subject subject{};              ///< of which counters
   /// Where it is not empty: a take (or peek) of these, in place of `subject`: all of them or none.
-  /// http: also a charge of all of them.
+  /// http: also a charge or a reserve of all of them, and a commit of such a reserve.
   std::vector<client_subject> several{};
   bool each = false;  ///< of several: each by itself
   /// Units. None: 1; a put of limitd's protocol without it fills the bucket. 0 and below have the
   /// meaning that the protocol gives them.
   std::optional<std::int64_t> n{};
   /// Of a charge: its name, 16 to 64 of `A-Z a-z 0-9 _ -`; empty: none. A charge that ended with an
-  /// error may be sent again with its id: for 10 minutes the server counts it once.
+  /// error may be sent again with its id: for 10 minutes the server counts it once. Of a reserve
+  /// the same, so that it may be sent again: it answers with the reservation that there is. Of
+  /// extend, renew, commit and release, which need it: the reservation. A commit and a release may
+  /// be sent again; an extend that ended with an error may have taken its units.
   std::string_view id{};
-  bool all = false;          ///< of a put: all units, whatever `n`
-  bool reset_first = false;  ///< droplet: forget the bucket first
+  /// Of reserve, extend and commit, in place of `n`: the units of each of `several`.
+  std::vector<std::int64_t> units{};
+  /// Of reserve, extend and renew: how long the reservation is held from now on, up to a day. A
+  /// longer one than its rules allow is cut (client_result::ttl). 0: as long as the server likes,
+  /// or as before.
+  std::chrono::microseconds ttl{};
+  std::string_view holder{};  ///< of a reserve: who it is, up to 255 bytes, for people
+  bool all = false;           ///< of a put: all units, whatever `n`
+  bool reset_first = false;   ///< droplet: forget the bucket first
   /// Of a wait over resp and http: how long the server waits at most. 0: resp for ever, http as
   /// long as the server likes.
   std::chrono::microseconds wait_for{};
@@ -170,6 +187,11 @@ enum class client_errc : unsigned char {
   no_rule,    ///< no rule or bucket type of the server applies to the subject
   cancelled,  ///< by cancel(); it may have been counted
   closed,     ///< the client was closed
+  /// The server knows no reservation of this id. A commit that names its subject is charged then;
+  /// without one: charge it.
+  no_such_hold,
+  already_settled,  ///< the reservation is committed, with client_result::used
+  hold_ended,       ///< the reservation was released, or its end has passed
 };
 
 /// Is it an error that means "the server is away"? unavailable, disconnected, timeout, backlog and
@@ -209,15 +231,23 @@ enum class client_origin : unsigned char {
 struct client_result {
   client_errc error = client_errc::none;         ///< why there is no answer
   client_origin origin = client_origin::server;  ///< what decided
-  bool allowed =
-      false;  ///< of a take, a wait and a peek; of a charge: not `over`. Not with an error
+  /// Of a take, a wait, a peek, a reserve and an extend; of a charge and a commit: not `over`; of a
+  /// renew and a release: done. Not with an error.
+  bool allowed = false;
   bool delayed = false;   ///< of a wait: the units were not there at once
-  bool over = false;      ///< of a charge: a limit is in debt
-  bool repeated = false;  ///< http, of a charge: its id was known, this is the first answer again
-  std::optional<std::int64_t> charged{};    ///< of a charge: units that were counted
-  std::optional<std::int64_t> debt{};       ///< of a charge: units used beyond the limit
-  std::optional<std::int64_t> limit{};      ///< the most that `remaining` can be
-  std::optional<std::int64_t> remaining{};  ///< units left
+  bool over = false;      ///< of a charge or a commit: a limit is in debt
+  bool repeated = false;  ///< http, of a charge or a commit: it was known, this is its answer again
+  bool late = false;      ///< of a commit: the reservation had ended, or was not known
+  std::string id{};       ///< of a reserve and an extend: the reservation; empty: nothing is held
+  std::vector<std::int64_t> reserved{};  ///< of a reserve and an extend: what each subject holds
+  std::vector<std::int64_t> used{};      ///< of a commit, and with already_settled: of each subject
+  std::optional<std::int64_t> returned{};  ///< of a commit or a release: units that went back
+  std::optional<std::chrono::microseconds> ttl{};  ///< of a reservation: until its end
+  /// of a charge: units that were counted; of a commit: those beyond what was reserved
+  std::optional<std::int64_t> charged{};
+  std::optional<std::int64_t> debt{};   ///< of a charge or a commit: units used beyond the limit
+  std::optional<std::int64_t> limit{};  ///< the most that `remaining` can be
+  std::optional<std::int64_t> remaining{};                 ///< units left
   std::optional<std::chrono::microseconds> retry_after{};  ///< until the same could be allowed
   std::optional<std::chrono::microseconds> reset_after{};  ///< until it is as a fresh one
   std::optional<std::chrono::microseconds> waited{};       ///< of a wait: how long it took

@@ -6,7 +6,9 @@
 /// - **What is kept.** A decision is returned once it is made in memory, before it is on disk.
 ///   commit() returns when all that was decided before it was called is kept; a process that is
 ///   killed then still finds it. What was decided later may be forgotten if the process is killed.
-///   Counters are kept. Rules, overrides and waits are not: set them again after open().
+///   Counters and reservations are kept, each reservation in the commit of what it took; one whose
+///   end came while the directory was not open is ended by open(), also where options::holds_max is
+///   0 by then. Rules, overrides and waits are not: set them again after open().
 /// - **Time.** The directory forgets a counter once it equals a fresh one by the limiter's clock
 ///   (options::clock). Calls that give a time must give one of that clock.
 /// - **Threads.** commit() may be called by any number of threads at a time; those that come while

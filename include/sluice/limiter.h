@@ -14,16 +14,19 @@
 /// - **Errors.** Values (sluice/result.h). Nothing throws, but for copies of std::string and
 ///   std::function that the caller makes, and key_of(), which makes a string. A decision with an
 ///   error is not allowed and has taken nothing; where memory runs out, what was done is told as
-///   done, and each wait has its answer still.
+///   done, and each wait has its answer still. Of reservations alone errc::no_memory may come after
+///   units were taken or given back, where the system (not the table of counters) has none left.
 /// - **Memory.** Counters hold at most options::memory_bytes. Past it a new counter takes the place
 ///   of one that equals a fresh one, or fails with errc::no_memory; existing counters continue.
-///   Different lists of limits and rule names are known at most options::limits_max at a time; what
-///   no handle, rule, override or counter names any more is forgotten. All of it is freed with the
-///   limiter.
+///   Reservations hold what options::holds_max says. Different lists of limits and rule names are
+///   known at most options::limits_max at a time; what no handle, rule, override or counter names
+///   any more is forgotten. All of it is freed with the limiter.
 /// - **fork().** A child has a copy of the counters, independent from then on. It may use and
 ///   destroy a limiter if no other thread was inside a call of it when fork() was called; else it
 ///   must not touch it. A sweep thread does not exist in the child: call sweep() there.
-/// - **dlclose().** Destroy every limiter and handle before the library is unloaded.
+/// - **dlclose().** Destroy every limiter and handle before the library is unloaded. It stays
+/// loaded
+///   where a thread that has reserved has not ended before.
 #ifndef SLUICE_LIMITER_H
 #define SLUICE_LIMITER_H
 
@@ -64,6 +67,11 @@ inline constexpr std::size_t limits_per_counter_max = 8;
 inline constexpr std::int64_t quota_max = (std::int64_t{1} << 53) - 1;
 /// The longest window.
 inline constexpr duration window_max{std::int64_t{100} * 366 * 86'400 * 1'000'000};
+
+/// The most that options::holds_max may be.
+inline constexpr std::size_t holds_most = 100'000'000;
+/// The longest that a reservation may be held at a time.
+inline constexpr duration hold_ttl_max = std::chrono::hours(24);
 
 /// How a limit counts (docs/algorithms.md). The numbers are part of the ABI.
 enum class algorithm : unsigned char {
@@ -214,6 +222,44 @@ struct entry {
   std::string_view value;
 };
 
+/// Names a reservation: 128 random bits, so whoever knows it may settle it. All 0 name none. A
+/// plain value, which may be written down and used by any thread; it is of use to its limiter
+/// alone, or to who opens its directory next (sluice/durable.h).
+struct hold {
+  std::uint64_t high = 0;  ///< the first 64 bits
+  std::uint64_t low = 0;   ///< the other ones
+
+  /// Does it name one?
+  explicit operator bool() const noexcept { return (high | low) != 0; }
+  /// Do both name the same?
+  friend bool operator==(const hold& a, const hold& b) noexcept {
+    return a.high == b.high && a.low == b.low;
+  }
+  /// Do they name different ones?
+  friend bool operator!=(const hold& a, const hold& b) noexcept { return !(a == b); }
+};
+
+/// What reserve(), extend() or renew() came to. Without an error and not allowed, it was refused,
+/// and nothing has changed.
+struct reservation {
+  decision now{};           ///< as of take(); of renew() without numbers
+  hold id{};                ///< names it; none: nothing is held
+  time_point until{};       ///< its end; not of one that was refused
+  std::int64_t reserved{};  ///< units that are held, of all charges together
+};
+
+/// What commit() or release() came to.
+struct settlement {
+  /// `limit`, `remaining` and `over` of the counter that takes longest until it grants a unit, as
+  /// after charge(); its times are 0. Without a counter `matched` is false.
+  decision now{};
+  std::int64_t used = 0;      ///< units that it is committed with, of all charges together
+  std::int64_t returned = 0;  ///< units that went back, the same
+  std::int64_t charged = 0;   ///< units beyond what was reserved, counted now, the same
+  bool late = false;          ///< of commit(): its end had passed, or it was released
+  bool repeated = false;      ///< of commit(): it was done before; this is its answer
+};
+
 /// Names a wait; 0 names none.
 using wait_id = std::uint64_t;
 
@@ -260,6 +306,7 @@ struct limiter_stats {
   std::uint64_t refused = 0;  ///< decisions that failed for want of memory
   std::uint64_t waiting = 0;  ///< waits that have no answer
   std::uint64_t limits = 0;   ///< different lists of limits that are known
+  std::uint64_t holds = 0;    ///< reservations that are not settled and have not ended
 };
 
 /// How a limiter is made.
@@ -280,6 +327,14 @@ struct options {
   std::function<void()> wake;
   /// A thread that calls sweep() as long as the limiter lives.
   bool sweep_thread = false;
+  /// Reservations at a time, at most holds_most; as many are remembered that are settled, and all
+  /// together take 512 bytes each on average. Past it reserve() fails with errc::too_many_holds. 0:
+  /// there are none, and no memory is used for them.
+  std::size_t holds_max = 0;
+  /// How long a reservation is held that does not say so itself, 1 us to hold_ttl_max.
+  duration hold_ttl = std::chrono::seconds(60);
+  /// How long a reservation is known once it is settled or has ended, 1 us to hold_ttl_max.
+  duration hold_remember = std::chrono::minutes(10);
 };
 
 /// Rate limits and quotas. See the top of this file for what holds for all functions.
@@ -356,6 +411,42 @@ class SLUICE_API limiter {
   /// Makes the counters as fresh ones.
   decision reset(view<entry> descriptor, time_point now) noexcept;
 
+  /// Takes all charges, or none, as take_all() does, for a while: until commit() says what they
+  /// came to, release() gives them back, or the end comes, `ttl` after `now`. Limits see the units
+  /// as used. The first decision at or after the end finds them given back, or used where a rule
+  /// says `on_expiry: keep`; no call is needed for that. Needs options::holds_max.
+  ///
+  /// `ttl`: up to hold_ttl_max; 0: options::hold_ttl. A longer one than the `max_ttl` of a rule (10
+  /// minutes unless it says otherwise) is cut, see reservation::until. Where a rule says
+  /// `max_fraction`, each of its costs is cut to that part of the limit. `each`: null, or room for
+  /// the units of each charge that are held. Costs are at most quota_max. Where no rule with a
+  /// counter applies, nothing is held under the name.
+  reservation reserve(view<struct charge> charges, duration ttl, time_point now,
+                      std::int64_t* each = nullptr) noexcept;
+  /// The same of the rules of the policy that the descriptor meets: a reservation of one charge.
+  /// The overrides that apply now hold for it.
+  reservation reserve(view<entry> descriptor, std::int64_t cost, duration ttl,
+                      time_point now) noexcept;
+  /// Takes more: one number for each charge, 0 to quota_max, all or none; and sets the end to `ttl`
+  /// after `now`, 0: the ttl that it has. Refused, it is as it was. errc::already_settled,
+  /// errc::hold_ended, errc::no_such_hold: it is not held any more, and nothing has changed.
+  /// errc::invalid_argument: there are not as many numbers as charges. `each`: as of reserve().
+  reservation extend(const hold& its, view<std::int64_t> more, duration ttl, time_point now,
+                     std::int64_t* each = nullptr) noexcept;
+  /// Sets the end to `ttl` after `now`, also to an earlier one; 0: the ttl that it has. Errors as
+  /// of extend().
+  reservation renew(const hold& its, duration ttl, time_point now) noexcept;
+  /// Says what each charge came to: one number each, 0 to quota_max. Units that were not used go
+  /// back to the window that they were taken from, and what is used beyond is charged now, as by
+  /// charge(). A reservation that was released, or whose end gave its units back, is charged all of
+  /// it (`late`), unless a rule says `late_commit: ignore`: errc::hold_ended. The same commit again
+  /// has the same answer (`repeated`), other numbers are errc::already_settled.
+  /// errc::no_such_hold: it was never made, or is forgotten; use charge().
+  settlement commit(const hold& its, view<std::int64_t> used, time_point now) noexcept;
+  /// Gives all units back. Of one that has been released, or has ended, `returned` is 0; of one
+  /// that was committed it is errc::already_settled.
+  settlement release(const hold& its, time_point now) noexcept;
+
   /// Takes as soon as there is enough, first come first served for each counter; units that earlier
   /// waits need are not there for later ones, nor for take(). Answers at once if it fits, if it can
   /// never fit, or with an error. Else `callback` is called once, by a thread in run_due(), holding
@@ -372,7 +463,8 @@ class SLUICE_API limiter {
   /// Ends a wait without its callback. False: it has its answer, and the callback was or will be
   /// called.
   bool cancel(wait_id id, time_point now) noexcept;
-  /// Answers waits that are due and calls their callbacks. An exception of a callback is swallowed.
+  /// Ends reservations whose end has come, answers waits that are due, and calls their callbacks.
+  /// An exception of a callback is swallowed.
   due run_due(time_point now) noexcept;
   /// The same at the time of the limiter's clock.
   due run_due() noexcept { return run_due(now()); }
@@ -394,8 +486,9 @@ class SLUICE_API limiter {
   result<std::vector<override_spec>> overrides(time_point now) const noexcept;
 
   /// Forgets counters that equal fresh ones, limits that nothing names, and overrides that have
-  /// ended. Looks at `steps` places of the table, each with a counter on average, and goes on there
-  /// next time. `now` must not be later than that of any decision still to be made.
+  /// ended; ends reservations. Looks at `steps` places of the table, each with a counter on
+  /// average, and goes on there next time. `now` must not be later than that of any decision still
+  /// to be made.
   void sweep(std::size_t steps, time_point now) noexcept;
 
   /// What it holds, and has done.

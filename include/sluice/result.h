@@ -27,6 +27,10 @@ enum class errc : int {
   internal = 11,            ///< a defect of sluice: its message says where; please report it
   too_many_overrides = 12,  ///< more overrides than the table holds
   not_found = 13,           ///< what would be removed or cancelled does not exist
+  no_such_hold = 14,        ///< no reservation has that name, or it is forgotten
+  already_settled = 15,     ///< the reservation is committed, with other units
+  hold_ended = 16,          ///< the reservation was released, or its end has passed
+  too_many_holds = 17,      ///< options::holds_max reservations are held, or it is 0
 };
 
 /// An error and a text for people: what is wrong, where, and what to do.

@@ -53,7 +53,11 @@ typedef enum sluice_errc {
   SLUICE_STORAGE = 10,
   SLUICE_INTERNAL = 11,
   SLUICE_TOO_MANY_OVERRIDES = 12,
-  SLUICE_NOT_FOUND = 13
+  SLUICE_NOT_FOUND = 13,
+  SLUICE_NO_SUCH_HOLD = 14,
+  SLUICE_ALREADY_SETTLED = 15,
+  SLUICE_HOLD_ENDED = 16,
+  SLUICE_TOO_MANY_HOLDS = 17
 } sluice_errc;
 
 /** Why a function failed. The message ends with a zero byte and may be cut. */
@@ -151,6 +155,10 @@ typedef struct sluice_options {
   int32_t sweep_thread; /**< 1: with a thread of its own that sweeps */
   /** 0 */
   int32_t reserved;
+  /** reservations at a time, up to 100,000,000; 0: none */
+  size_t holds_max;
+  int64_t hold_ttl_us;      /**< how long one is held that does not say so itself */
+  int64_t hold_remember_us; /**< how long one that is settled or has ended is known */
 } sluice_options;
 
 /** Numbers of a limiter; see sluice::limiter_stats. */
@@ -170,7 +178,29 @@ typedef struct sluice_stats {
   uint64_t waiting;
   /** lists of limits that are known */
   uint64_t limits;
+  /** reservations that are not settled and have not ended */
+  uint64_t holds;
 } sluice_stats;
+
+/** Names a reservation: 128 random bits; all 0 name none. See sluice::hold. */
+typedef struct sluice_hold {
+  /** the first 64 bits */
+  uint64_t high;
+  /** the other ones */
+  uint64_t low;
+} sluice_hold;
+
+/** What a commit or a release came to, of all charges together; see sluice::settlement. */
+typedef struct sluice_settlement {
+  /** units that it is committed with */
+  int64_t used;
+  /** units that went back */
+  int64_t returned;
+  /** units beyond what was reserved, counted now */
+  int64_t charged;
+  int32_t late;     /**< 1: its end had passed, or it was released */
+  int32_t repeated; /**< 1: it was done before */
+} sluice_settlement;
 
 /** The end of a wait: granted, or its error. Called by sluice_run_due(), under no lock. */
 typedef void (*sluice_wait_callback)(void* data, uint64_t id, const sluice_decision* decision);
@@ -344,6 +374,36 @@ SLUICE_C_API void sluice_sweep(sluice_limiter* limiter, size_t steps, int64_t no
 SLUICE_C_API int32_t sluice_get_stats(const sluice_limiter* limiter, sluice_stats* stats);
 /** The limiter's clock; 0 for null. */
 SLUICE_C_API int64_t sluice_now(const sluice_limiter* limiter);
+
+/** Takes all charges, or none, until they are committed or released, or `ttl_us` are over; 0:
+ * sluice_options::hold_ttl_us. Needs sluice_options::holds_max. `reserved`: null, or room for
+ * `count` numbers, the units of each charge that are held. `until`: null, or the end. `hold` names
+ * it, and none where nothing is held: refused, or an error. See sluice::limiter. */
+SLUICE_C_API int32_t sluice_reserve(sluice_limiter* limiter, const sluice_charge* charges,
+                                    size_t count, int64_t ttl_us, int64_t now, int64_t* reserved,
+                                    int64_t* until, sluice_decision* decision, sluice_hold* hold);
+/** The same by the policy: a reservation of one charge. `reserved`: null, or its units. */
+SLUICE_C_API int32_t sluice_reserve_matching(sluice_limiter* limiter, const sluice_entry* entries,
+                                             size_t count, int64_t cost, int64_t ttl_us,
+                                             int64_t now, int64_t* reserved, int64_t* until,
+                                             sluice_decision* decision, sluice_hold* hold);
+/** Takes more of each of the `count` charges, all or none, and sets the end to `ttl_us` after
+ * `now`; 0: the ttl that it has. `reserved` as above, with all that is held. `decision` with
+ * `allowed` 0 and without an error: it is as it was. */
+SLUICE_C_API int32_t sluice_extend(sluice_limiter* limiter, const sluice_hold* hold,
+                                   const int64_t* more, size_t count, int64_t ttl_us, int64_t now,
+                                   int64_t* reserved, int64_t* until, sluice_decision* decision);
+/** Sets the end to `ttl_us` after `now`; 0: the ttl that it has. `until` may be null. */
+SLUICE_C_API int32_t sluice_renew(sluice_limiter* limiter, const sluice_hold* hold, int64_t ttl_us,
+                                  int64_t now, int64_t* until);
+/** Says what each of the `count` charges came to. `settlement` may be null; with
+ * SLUICE_ALREADY_SETTLED it has `used`. */
+SLUICE_C_API int32_t sluice_commit(sluice_limiter* limiter, const sluice_hold* hold,
+                                   const int64_t* used, size_t count, int64_t now,
+                                   sluice_settlement* settlement, sluice_decision* decision);
+/** Gives all units back. `settlement` may be null. */
+SLUICE_C_API int32_t sluice_release(sluice_limiter* limiter, const sluice_hold* hold, int64_t now,
+                                    sluice_settlement* settlement, sluice_decision* decision);
 
 #ifdef __cplusplus
 }

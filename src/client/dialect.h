@@ -27,6 +27,7 @@ class OwnedRequest {
   explicit OwnedRequest(const client_request& request) : request_(request) {
     own(request_.subject);
     own(request_.id);
+    own(request_.holder);
     for (client_subject& one : request_.several) own(one);
     for (std::string_view& word : request_.words) own(word);
   }

@@ -219,6 +219,24 @@ int32_t waits(const sluice::waiting& waiting, sluice_decision* out, uint64_t* id
   return told(waiting.now, out);
 }
 
+sluice::hold hold_of(const sluice_hold& its) {
+  return {its.high, its.low};
+}
+
+int32_t told(const sluice::reservation& its, int64_t* until, sluice_decision* out,
+             sluice_hold* hold) noexcept {
+  if (until != nullptr) *until = its.until.time_since_epoch().count();
+  if (hold != nullptr) *hold = {its.id.high, its.id.low};
+  return told(its.now, out);
+}
+
+int32_t told(const sluice::settlement& its, sluice_settlement* settlement,
+             sluice_decision* out) noexcept {
+  if (settlement != nullptr)
+    *settlement = {its.used, its.returned, its.charged, its.late, its.repeated};
+  return told(its.now, out);
+}
+
 // By a handle, whatever is asked.
 template <class Ask>
 int32_t by_handle(sluice_limiter* limiter, const sluice_handle* by, const char* key,
@@ -280,7 +298,11 @@ const char* sluice_error_name(int32_t code) {
                                           "storage",
                                           "internal",
                                           "too_many_overrides",
-                                          "not_found"};
+                                          "not_found",
+                                          "no_such_hold",
+                                          "already_settled",
+                                          "hold_ended",
+                                          "too_many_holds"};
   return code >= 0 && static_cast<size_t>(code) < std::size(names) ? names[code] : "unknown";
 }
 
@@ -643,13 +665,84 @@ int32_t sluice_get_stats(const sluice_limiter* limiter, sluice_stats* stats) {
   const sluice::limiter_stats its = limiter->its.stats();
   const size_t size = std::min(stats->size, sizeof *stats);
   const sluice_stats all{size,      its.counters, its.memory_bytes, its.memory_bytes_max,
-                         its.swept, its.refused,  its.waiting,      its.limits};
+                         its.swept, its.refused,  its.waiting,      its.limits,
+                         its.holds};
   std::memcpy(stats, &all, size);
   return 0;
 }
 
 int64_t sluice_now(const sluice_limiter* limiter) {
   return limiter == nullptr ? 0 : limiter->its.now().time_since_epoch().count();
+}
+
+int32_t sluice_reserve(sluice_limiter* limiter, const sluice_charge* charges, size_t count,
+                       int64_t ttl_us, int64_t now, int64_t* reserved, int64_t* until,
+                       sluice_decision* decision, sluice_hold* hold) {
+  if (until != nullptr) *until = 0;
+  if (hold != nullptr) *hold = {};
+  if (reserved != nullptr) std::fill_n(reserved, count, 0);
+  if (hold == nullptr || !is_sound(limiter, charges, count) || count > sluice::charges_max)
+    return told(errc::invalid_argument, decision);
+  return guarded_decision(decision, [&] {
+    return with_charges(charges, count, [&](auto all) {
+      return told(limiter->its.reserve(all, duration(ttl_us), time_of(now), reserved), until,
+                  decision, hold);
+    });
+  });
+}
+
+int32_t sluice_reserve_matching(sluice_limiter* limiter, const sluice_entry* entries, size_t count,
+                                int64_t cost, int64_t ttl_us, int64_t now, int64_t* reserved,
+                                int64_t* until, sluice_decision* decision, sluice_hold* hold) {
+  if (until != nullptr) *until = 0;
+  if (hold != nullptr) *hold = {};
+  if (reserved != nullptr) *reserved = 0;
+  if (hold == nullptr || limiter == nullptr || !are_entries(entries, count))
+    return told(errc::invalid_argument, decision);
+  return guarded_decision(decision, [&] {
+    return with_entries(entries, count, [&](auto descriptor) {
+      const auto its = limiter->its.reserve(descriptor, cost, duration(ttl_us), time_of(now));
+      if (reserved != nullptr) *reserved = its.reserved;
+      return told(its, until, decision, hold);
+    });
+  });
+}
+
+int32_t sluice_extend(sluice_limiter* limiter, const sluice_hold* hold, const int64_t* more,
+                      size_t count, int64_t ttl_us, int64_t now, int64_t* reserved, int64_t* until,
+                      sluice_decision* decision) {
+  if (until != nullptr) *until = 0;
+  if (reserved != nullptr) std::fill_n(reserved, count, 0);
+  if (hold == nullptr || !is_sound(limiter, more, count))
+    return told(errc::invalid_argument, decision);
+  return told(
+      limiter->its.extend(hold_of(*hold), {more, count}, duration(ttl_us), time_of(now), reserved),
+      until, decision, nullptr);
+}
+
+int32_t sluice_renew(sluice_limiter* limiter, const sluice_hold* hold, int64_t ttl_us, int64_t now,
+                     int64_t* until) {
+  if (until != nullptr) *until = 0;
+  if (hold == nullptr || limiter == nullptr) return static_cast<int32_t>(errc::invalid_argument);
+  return told(limiter->its.renew(hold_of(*hold), duration(ttl_us), time_of(now)), until, nullptr,
+              nullptr);
+}
+
+int32_t sluice_commit(sluice_limiter* limiter, const sluice_hold* hold, const int64_t* used,
+                      size_t count, int64_t now, sluice_settlement* settlement,
+                      sluice_decision* decision) {
+  if (settlement != nullptr) *settlement = {};
+  if (hold == nullptr || !is_sound(limiter, used, count))
+    return told(errc::invalid_argument, decision);
+  return told(limiter->its.commit(hold_of(*hold), {used, count}, time_of(now)), settlement,
+              decision);
+}
+
+int32_t sluice_release(sluice_limiter* limiter, const sluice_hold* hold, int64_t now,
+                       sluice_settlement* settlement, sluice_decision* decision) {
+  if (settlement != nullptr) *settlement = {};
+  if (hold == nullptr || limiter == nullptr) return told(errc::invalid_argument, decision);
+  return told(limiter->its.release(hold_of(*hold), time_of(now)), settlement, decision);
 }
 
 }  // extern "C"

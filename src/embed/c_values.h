@@ -98,6 +98,9 @@ inline result<sluice::options> options_of(const sluice_options* given) {
     how.clock = [clock = all.clock, data = all.clock_data] { return time_of(clock(data)); };
   if (all.wake != nullptr) how.wake = [wake = all.wake, data = all.wake_data] { wake(data); };
   how.sweep_thread = all.sweep_thread != 0;
+  how.holds_max = all.holds_max;
+  if (all.hold_ttl_us != 0) how.hold_ttl = duration(all.hold_ttl_us);
+  if (all.hold_remember_us != 0) how.hold_remember = duration(all.hold_remember_us);
   return how;
 }
 

@@ -15,6 +15,7 @@
 #include "base/diagnostic.h"
 #include "base/hash.h"
 #include "embed/caught.h"
+#include "embed/reservations.h"
 #include "embed/waits.h"
 #include "limit/calendar.h"
 #include "limit/decide.h"
@@ -47,7 +48,14 @@ core::core(options how)
       store_(std::make_unique<store::EmbeddedStore>(how_.memory_bytes, base::Hash(), *spaces_,
                                                     how_.waiting_max)),
       policy_(std::make_shared<const Policy>()),
-      waits_(std::make_unique<detail::waits>(*this)) {}
+      waits_(std::make_unique<detail::waits>(*this)),
+      reservations_(how_.holds_max > 0 ? std::make_unique<detail::reservations>(*this, *store_)
+                                       : nullptr) {}
+
+base::Result<size_t> core::keep_holds(store::Store& store) {
+  reservations_ = std::make_unique<detail::reservations>(*this, store);
+  return reservations_->restore(internal(now()));
+}
 
 time_point core::now() {
   try {
@@ -55,6 +63,15 @@ time_point core::now() {
   } catch (...) {  // it must not throw
   }
   return time_point(duration(clock_.now().us));
+}
+
+void core::end_holds(base::Time now) {
+  if (reservations_ != nullptr) [[unlikely]]
+    reservations_->end_due(now);
+}
+
+time_point core::next_hold_end() const {
+  return reservations_ == nullptr ? latest_time : embed::external(reservations_->next_due());
 }
 
 // The space and the limits of a charge: its handle's, or those of an override; a take of limits
@@ -102,6 +119,7 @@ decision core::decide(const handle& by, std::string_view key, int64_t cost, requ
                       time_point now) {
   if (!owns(by) || !is_sound(key, cost, now)) [[unlikely]]
     return failed(errc::invalid_argument);
+  end_holds(internal(now));
   if (is_rule(by)) return decide_rule(by, key, cost, verb, internal(now));
   // Limits in code stay what they are, and known, as long as the handle.
   request::Charge charge;
@@ -136,6 +154,7 @@ bool same_overdrafts(const request::Charge& a, const request::Charge& b) {
 
 errc core::plan(view<charge> charges, Verb verb, base::Time now, embed::Charges& together) {
   together.charges.clear();
+  together.whose.clear();
   uint32_t decisions = 0;
   for (const charge& one : charges) {
     if (one.by == nullptr || !owns(*one.by) || one.cost < 0 || one.key.size() > key_bytes_max)
@@ -147,6 +166,7 @@ errc core::plan(view<charge> charges, Verb verb, base::Time now, embed::Charges&
                                    [&](const request::Charge& other) {
                                      return other.space == next.space && other.key == next.key;
                                    });
+    together.whose.push_back(static_cast<uint32_t>(same - together.charges.begin()));
     if (same == together.charges.end()) {
       next.decision_first = decisions;
       decisions += static_cast<uint32_t>(next.limits.size());
@@ -181,6 +201,7 @@ decision core::settle_all(view<charge> charges, Verb verb, time_point now, decis
   };
   if (charges.size() > charges_max || !embed::is_sound(now)) return fail(errc::invalid_argument);
   if (charges.size() == 0) return embed::unmatched();
+  end_holds(internal(now));
   const embed::Gate::Inside inside(gate_);
   const embed::Scratches::Taken scratch(scratches_, inside.cell());
   embed::Charges& together = scratch->together;
@@ -190,13 +211,8 @@ decision core::settle_all(view<charge> charges, Verb verb, time_point now, decis
   all.charge_count = static_cast<uint32_t>(together.charges.size());
   store_->apply({{&all, 1}, together.charges, together.decisions}, internal(now));
   if (all.error != request::Error::none) return fail(embed::error_of(all.error));
-  for (size_t i = 0; each != nullptr && i < charges.size(); ++i) {
-    size_t at = 0;
-    while (together.charges[at].key != charges[i].key ||
-           together.charges[at].space != charges[i].by->terms_->now.space)
-      ++at;
-    each[i] = decision_of(together, at, all.allowed, charges[i].cost);
-  }
+  for (size_t i = 0; each != nullptr && i < charges.size(); ++i)
+    each[i] = decision_of(together, together.whose[i], all.allowed, charges[i].cost);
   Shown shown(verb);
   shown.add(together.decisions);
   decision told = shown.of(all.allowed);
@@ -222,6 +238,7 @@ void core::take_many(view<charge> charges, decision* each, time_point now) noexc
 }
 
 void core::take_batch(view<charge> charges, decision* each, base::Time now) {
+  end_holds(now);
   const embed::Gate::Inside inside(gate_);
   std::array<request::Charge, batch_max> asked;
   std::array<request::Group, batch_max> groups;
@@ -315,6 +332,7 @@ void core::keep_house() {
 
 void core::sweep(std::size_t steps, time_point now) {
   if (!embed::is_sound(now)) return;
+  end_holds(internal(now));
   {
     const std::lock_guard lock(change_);
     end_overrides(now);
@@ -351,11 +369,13 @@ limiter_stats core::stats() const {
           .swept = its.swept,
           .refused = its.refused,
           .waiting = its.waiting,
-          .limits = spaces_->known()};
+          .limits = spaces_->known(),
+          .holds = reservations_ == nullptr ? 0 : reservations_->size()};
 }
 
 due core::run_due(time_point now) {
   if (!embed::is_sound(now)) return {0, latest_time};
+  end_holds(internal(now));
   waits::Done done;
   due ran;
   {
@@ -704,27 +724,32 @@ void core::end_overrides(time_point now) {
   override_ends_.erase(override_ends_.begin(), override_ends_.upper_bound(now));
 }
 
-decision core::decide(view<entry> descriptor, int64_t cost, request::Verb verb, time_point now) {
-  constexpr size_t entries_max = base::bounds::descriptor_entries_max;
-  if (cost < 0 || descriptor.size() > entries_max || !embed::is_sound(now))
-    return failed(errc::invalid_argument);
-  alignas(request::Entry) std::byte room[entries_max * sizeof(request::Entry)];
-  auto* const entries = reinterpret_cast<request::Entry*>(room);
+core::Matched::Matched(core& its, view<entry> descriptor, int64_t cost, request::Verb verb,
+                       time_point now) {
+  if (cost < 0 || descriptor.size() > base::bounds::descriptor_entries_max || !embed::is_sound(now))
+    return;
+  auto* const entries = reinterpret_cast<request::Entry*>(room_);
   for (size_t i = 0; i < descriptor.size(); ++i) {
-    if (descriptor[i].value.size() > key_bytes_max) return failed(errc::invalid_argument);
+    if (descriptor[i].value.size() > key_bytes_max) return;
     new (&entries[i]) request::Entry{descriptor[i].key, descriptor[i].value};
   }
-  const embed::Gate::Inside inside(gate_);
-  const embed::Scratches::Taken scratch(scratches_, inside.cell());
-  policy::Plan& plan = scratch->plan;
-  policy_->rules.match(nullptr,
-                       {.descriptor = {entries, descriptor.size()},
-                        .request = {.verb = verb, .cost = cost, .tag = {}},
-                        .now = internal(now),
-                        .overrides = overrides_table()},
-                       plan);
+  its.end_holds(internal(now));
+  inside_.emplace(its.gate_);
+  scratch_.emplace(its.scratches_, inside_->cell());
+  its.policy_->rules.match(nullptr,
+                           {.descriptor = {entries, descriptor.size()},
+                            .request = {.verb = verb, .cost = cost, .tag = {}},
+                            .now = internal(now),
+                            .overrides = its.overrides_table()},
+                           plan());
+  why_ = plan().parts().back().error.empty() ? errc::ok : errc::cannot_match;
+}
+
+decision core::decide(view<entry> descriptor, int64_t cost, request::Verb verb, time_point now) {
+  const Matched matched(*this, descriptor, cost, verb, now);
+  if (matched.why() != errc::ok) return failed(matched.why());
+  policy::Plan& plan = matched.plan();
   const auto& part = plan.parts().back();
-  if (!part.error.empty()) return failed(errc::cannot_match);
   store_->apply(plan.batch(), internal(now));
   embed::Shown shown(verb);
   bool allowed = true;

@@ -3,13 +3,15 @@
 // errors of that. Any thread.
 //
 // Locks, in the order in which they are taken: change_, then that of Waits, then the gate, then
-// those of the store. `keep_house_` is taken before the gate, and never with the first two.
+// those of reservations, then those of the store. `keep_house_` is taken before the gate, and never
+// with the first two.
 #pragma once
 
 #include <sluice/limiter.h>
 
 #include <atomic>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -24,7 +26,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/bounds.h"
 #include "base/clock.h"
+#include "base/result.h"
 #include "embed/decisions.h"
 #include "embed/gate.h"
 #include "embed/scratch.h"
@@ -32,6 +36,7 @@
 #include "policy/overrides.h"
 #include "policy/rule_set.h"
 #include "request/charge.h"
+#include "request/request.h"
 #include "request/space.h"
 #include "store/embedded_store.h"
 
@@ -79,6 +84,7 @@ class terms {
   Now now;  // goes before `spaces_`
 };
 
+class reservations;
 class waits;
 
 class core {
@@ -124,8 +130,34 @@ class core {
   // Throws nothing that a callback throws.
   due run_due(time_point now);
   detail::waits& waits() { return *waits_; }
+  // Null: there are none.
+  detail::reservations* reservations() { return reservations_.get(); }
+  // They are kept by that store, which settles in this one and outlives all calls. Those of the
+  // last start go on, also where options::holds_max is 0. Returns how many could not be read.
+  // Before any other call.
+  base::Result<size_t> keep_holds(store::Store& store);
+  // Ends reservations that are due, so that the decisions that follow see their units. Not inside
+  // the gate.
+  void end_holds(base::Time now);
+  // When it has to be called next.
+  time_point next_hold_end() const;
 
-  // For Waits.
+  // For Waits and reservations.
+
+  // The rules of the policy that a descriptor meets. The gate is entered as long as it lives.
+  class Matched {
+   public:
+    Matched(core& its, view<entry> descriptor, int64_t cost, request::Verb verb, time_point now);
+    errc why() const { return why_; }  // not ok: there is no plan
+    policy::Plan& plan() const { return (*scratch_)->plan; }
+
+   private:
+    alignas(request::Entry)
+        std::byte room_[base::bounds::descriptor_entries_max * sizeof(request::Entry)];
+    std::optional<embed::Gate::Inside> inside_;
+    std::optional<embed::Scratches::Taken> scratch_;
+    errc why_ = errc::invalid_argument;
+  };
 
   // The charges of a list, those of one counter in one sum. With the gate entered.
   errc plan(view<charge> charges, request::Verb verb, base::Time now, embed::Charges& together);
@@ -137,11 +169,15 @@ class core {
   store::EmbeddedStore& store() { return *store_; }
   request::Spaces& spaces() { return *spaces_; }
   embed::Gate& gate() { return gate_; }
+  embed::Scratches& scratches() { return scratches_; }
   const options& how() const { return how_; }
 
   // Of a handle of this limiter.
   bool owns(const handle& by) const { return by.terms_ != nullptr && by.terms_->is_of(spaces_); }
   static bool is_rule(const handle& by) { return by.terms_->is_rule(); }
+  static const std::string& name_of(const handle& by) { return by.terms_->name(); }
+  // With the gate entered. Null: it is of limits in code, or the rule is gone.
+  static const policy::Rule* rule_of(const handle& by) { return by.terms_->now.rule; }
 
  private:
   // An override that is set; guarded by change_.
@@ -160,8 +196,6 @@ class core {
   decision settle_one(request::Charge& charge, base::Time now);
   void take_batch(view<charge> charges, decision* each, base::Time now);
   void put_in_force(const policy::Rule* rule, terms& its);
-  std::optional<std::pair<request::SpaceRef, request::LimitsRef>> hold(
-      const std::string& prefix, const std::string& suffix, std::span<const limit::Limit> limits);
   request::LimitsRef hold_limits(std::span<const limit::Limit> limits);
   void end_overrides(time_point now);
   void collect();
@@ -184,6 +218,7 @@ class core {
   uint64_t last_override_ = 0;                     // guarded by change_
 
   std::unique_ptr<detail::waits> waits_;
+  std::unique_ptr<detail::reservations> reservations_;  // goes before the store and the spaces
 
   std::mutex keep_house_;
   struct Thread {

@@ -1,16 +1,19 @@
 #include <sluice/limiter.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "base/bounds.h"
 #include "embed/caught.h"
 #include "embed/core.h"
+#include "embed/reservations.h"
 #include "embed/waits.h"
 
 namespace sluice {
 
 using detail::core;
 using embed::caught;
+using request::HoldAsk;
 using request::Verb;
 
 namespace {
@@ -73,6 +76,13 @@ result<limiter> limiter::create(options how) {
                                                std::to_string(base::bounds::table_bytes_min) +
                                                " to " +
                                                std::to_string(base::bounds::table_bytes_max)};
+    if (how.holds_max > holds_most)
+      return error{errc::invalid_argument,
+                   "options::holds_max must be 0 to " + std::to_string(holds_most)};
+    for (const duration length : {how.hold_ttl, how.hold_remember})
+      if (length < duration(1) || length > hold_ttl_max)
+        return error{errc::invalid_argument,
+                     "options::hold_ttl and options::hold_remember must be 1 microsecond to a day"};
     auto made = std::make_shared<core>(std::move(how));
     made->start();
     return limiter(std::move(made));
@@ -179,6 +189,63 @@ decision limiter::put(view<entry> descriptor, int64_t units, time_point now) noe
 decision limiter::reset(view<entry> descriptor, time_point now) noexcept {
   return guarded(core_.get(),
                  [&](core& its) { return its.decide(descriptor, 0, Verb::reset, now); });
+}
+
+namespace {
+
+// What the reservations of the limiter answer, as `guarded` has it; `none`: there are none.
+template <class Answer, class Ask>
+Answer guarded_holds(core* its, errc none, Ask&& ask) noexcept {
+  if (its == nullptr) return {embed::failed(errc::invalid_argument)};
+  if (its->reservations() == nullptr) return {embed::failed(none)};
+  try {
+    return ask(*its->reservations());
+  } catch (...) {
+    return {embed::failed(caught().code)};
+  }
+}
+
+}  // namespace
+
+reservation limiter::reserve(view<struct charge> charges, duration ttl, time_point now,
+                             int64_t* each) noexcept {
+  if (each != nullptr) std::fill_n(each, charges.size(), 0);
+  return guarded_holds<reservation>(core_.get(), errc::too_many_holds, [&](auto& all) {
+    return all.reserve(charges, ttl, now, each);
+  });
+}
+
+reservation limiter::reserve(view<entry> descriptor, int64_t cost, duration ttl,
+                             time_point now) noexcept {
+  return guarded_holds<reservation>(core_.get(), errc::too_many_holds, [&](auto& all) {
+    return all.reserve(descriptor, cost, ttl, now);
+  });
+}
+
+reservation limiter::extend(const hold& its, view<int64_t> more, duration ttl, time_point now,
+                            int64_t* each) noexcept {
+  if (each != nullptr) std::fill_n(each, more.size(), 0);
+  return guarded_holds<reservation>(core_.get(), errc::no_such_hold, [&](auto& all) {
+    return all.change(its, HoldAsk::extend, more, ttl, now, each);
+  });
+}
+
+reservation limiter::renew(const hold& its, duration ttl, time_point now) noexcept {
+  return guarded_holds<reservation>(core_.get(), errc::no_such_hold, [&](auto& all) {
+    return all.change(its, HoldAsk::renew, {}, ttl, now, nullptr);
+  });
+}
+
+settlement limiter::commit(const hold& its, view<int64_t> used, time_point now) noexcept {
+  return guarded_holds<settlement>(core_.get(), errc::no_such_hold, [&](auto& all) {
+    return all.settle(its, HoldAsk::commit, used, now);
+  });
+}
+
+settlement limiter::release(const hold& its, time_point now) noexcept {
+  return guarded_holds<settlement>(core_.get(), errc::no_such_hold, [&](auto& all) {
+    return all.settle(its, HoldAsk::release, {}, now);
+  });
 }
 
 namespace {

@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -19,6 +20,7 @@ namespace sluice::embed {
 struct Charges {
   std::vector<request::Charge> charges;
   std::vector<limit::Decision> decisions;
+  std::vector<uint32_t> whose;  // of each charge that was asked for: which one of these it is
 };
 
 struct Scratch {
@@ -29,6 +31,7 @@ struct Scratch {
     plan.clear();
     together.charges.clear();
     together.decisions.clear();
+    together.whose.clear();
   }
 };
 

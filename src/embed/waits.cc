@@ -35,6 +35,11 @@ void waits::signal() noexcept {
   }
 }
 
+void waits::note_end(time_point end) {
+  const std::lock_guard lock(mutex_);
+  if (end < next_) signal();
+}
+
 size_t waits::bytes_of(const Asked& asked) {
   size_t bytes = 0;
   for (const charge& one : asked.charges) bytes += sizeof one + 2 * one.key.size();
@@ -45,6 +50,7 @@ size_t waits::bytes_of(const Asked& asked) {
 
 waiting waits::wait(const Asked& asked, time_point deadline, wait_callback callback,
                     time_point now) {
+  core_.end_holds(internal(now));
   const std::lock_guard lock(mutex_);
   if (deadline <= now) return refuse_late(asked, now);
   const size_t bytes = bytes_of(asked);
@@ -331,6 +337,7 @@ time_point waits::run(time_point now, const std::set<time_point>& ends, Done& do
   if (!deadlines_.empty()) next_ = std::min(next_, deadlines_.begin()->first);
   if (const auto after = ends.upper_bound(now); !waiting_.empty() && after != ends.end())
     next_ = std::min(next_, *after);
+  next_ = std::max(now, std::min(next_, core_.next_hold_end()));
   done.splice(done.end(), done_);
   return next_;
 }

@@ -65,6 +65,9 @@ class waits {
   // that waits is matched again in its order. What went out of force stays known until then.
   void change(time_point now, const std::function<void()>& exchange);
 
+  // A reservation ends then, by which `run` has to be called, as units come back.
+  void note_end(time_point end);
+
  private:
   // What came of asking the store.
   struct Asking {

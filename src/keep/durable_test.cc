@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
@@ -50,6 +51,7 @@ class Durable : public testing::Test {
     options how;
     how.memory_bytes = size_t{16} << 20;
     how.clock = [this] { return now_; };
+    how.holds_max = holds_max_;
     return durable::open(where_, std::move(how));
   }
   // Runs `life` in a child, which ends without destructors. Returns its exit status: 0 means
@@ -65,6 +67,7 @@ class Durable : public testing::Test {
   const disk::Folder folder_;
   durable_options where_;
   time_point now_ = start;
+  size_t holds_max_ = 10;
 };
 
 std::string rules(int64_t quota) {
@@ -230,6 +233,104 @@ TEST_F(Durable, ThreadsCommitTogether) {
   int64_t used = 0;
   for (int i = 0; i < 7; ++i) used += many - (*kept)->peek(by, std::to_string(i), start).remaining;
   EXPECT_EQ(used, 800);
+}
+
+class DurableHolds : public Durable {
+ protected:
+  int64_t left(durable& kept) { return (*kept).peek(places_of(kept), "x", now_).remaining; }
+  hold reserve(durable& kept, int64_t units, duration ttl) {
+    const handle by = places_of(kept);
+    return kept->reserve({{&by, "x", units}}, ttl, now_).id;
+  }
+};
+
+// A first life is killed after a commit, a second one stops, and a third finds what has ended
+// meanwhile. The last one wants no reservations.
+TEST_F(DurableHolds, GoOnOverAKillAndAStopAndEndWhileNobodyIsThere) {
+  std::array<hold, 4> holds;
+  const std::string told = folder_ / "told";
+  const int status = in_a_child([&] {
+    auto kept = open();
+    if (!kept) return 1;
+    holds = {reserve(*kept, 40, 1h), reserve(*kept, 30, 10s), reserve(*kept, 20, 1h), hold()};
+    if (!(*kept)->commit(holds[2], {5}, now_).now.allowed || !kept->commit()) return 2;
+    holds[3] = reserve(*kept, 7, 1h);  // and is lost
+    std::ofstream(told, std::ios::binary)
+        .write(reinterpret_cast<const char*>(holds.data()), sizeof holds);
+    _exit(left(*kept) == many - 82 ? 0 : 3);
+  });
+  ASSERT_EQ(status, 0);
+  std::ifstream(told, std::ios::binary).read(reinterpret_cast<char*>(holds.data()), sizeof holds);
+  now_ += 5s;
+  {
+    auto kept = open();
+    ASSERT_TRUE(kept) << kept.why().message;
+    EXPECT_EQ((*kept)->stats().holds, 2u);
+    EXPECT_EQ(left(*kept), many - 75);
+    EXPECT_TRUE((*kept)->commit(holds[2], {5}, now_).repeated);
+    EXPECT_EQ((*kept)->extend(holds[0], {1}, 0s, now_).reserved, 41);
+    EXPECT_EQ((*kept)->renew(holds[1], 12s, now_).until, start + 17s);
+    EXPECT_EQ((*kept)->release(holds[3], now_).now.error, errc::no_such_hold);
+  }
+  now_ += 12s;
+  {
+    auto kept = open();
+    ASSERT_TRUE(kept) << kept.why().message;
+    EXPECT_EQ((*kept)->stats().holds, 1u);
+    EXPECT_EQ(left(*kept), many - 46);
+    const settlement done = (*kept)->commit(holds[0], {11}, now_);
+    EXPECT_EQ(done.returned, 30);
+    EXPECT_EQ(left(*kept), many - 16);
+    EXPECT_TRUE((*kept)->commit(holds[1], {3}, now_).late);
+    EXPECT_TRUE(reserve(*kept, 9, 1s));
+    EXPECT_TRUE(reserve(*kept, 8, 1h));
+  }
+  holds_max_ = 0;
+  now_ += 1s;
+  auto kept = open();
+  ASSERT_TRUE(kept) << kept.why().message;
+  EXPECT_EQ(left(*kept), many - 27);
+  now_ += 1h;
+  EXPECT_EQ(left(*kept), many - 19);
+  EXPECT_EQ((*kept)->reserve({{"k", "v"}}, 1, 0s, now_).now.error, errc::too_many_holds);
+}
+
+// Threads reserve and settle while another one commits: what is found is what they were told.
+TEST_F(DurableHolds, ThreadsReserveWhileOthersCommit) {
+  std::array<std::vector<hold>, 2> open_ones;
+  std::array<int64_t, 2> used{};
+  holds_max_ = 1'000;
+  {
+    auto kept = open();
+    ASSERT_TRUE(kept) << kept.why().message;
+    std::vector<std::thread> threads;
+    for (size_t t = 0; t < 2; ++t)
+      threads.emplace_back([&, t] {
+        for (int i = 0; i < 200; ++i) {
+          const hold its = reserve(*kept, 10, 1h);
+          EXPECT_TRUE(its);
+          if (i % 3 == 0) {
+            open_ones[t].push_back(its);
+          } else if (i % 3 == 1) {
+            EXPECT_TRUE((*kept)->commit(its, {i % 20}, now_).now.allowed);
+            used[t] += i % 20;
+          } else {
+            EXPECT_TRUE((*kept)->release(its, now_).now.allowed);
+          }
+          if (i % 20 == 0) {
+            EXPECT_TRUE(kept->commit());
+          }
+        }
+      });
+    for (std::thread& thread : threads) thread.join();
+  }
+  auto kept = open();
+  ASSERT_TRUE(kept) << kept.why().message;
+  EXPECT_EQ((*kept)->stats().holds, 134u);
+  EXPECT_EQ(left(*kept), many - used[0] - used[1] - 1'340);
+  for (const auto& its : open_ones)
+    for (const hold& one : its) EXPECT_EQ((*kept)->release(one, now_).returned, 10);
+  EXPECT_EQ(left(*kept), many - used[0] - used[1]);
 }
 
 // A disk that is full while it lives: no file grows past some bytes. SIGXFSZ must be ignored.

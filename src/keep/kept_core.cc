@@ -125,7 +125,24 @@ result<void> kept_core::load() {
   journal_->all_is_loaded({.counters = [this] { return core_->store().stats().counters; },
                            .walk = [this](const auto& visit) { return walk(visit); }});
   if (damaged > 0) tell(std::to_string(damaged) + " counters are damaged and start fresh");
+  load_holds();
   return {};
+}
+
+// Those of an earlier life end, whether new ones are wanted or not.
+void kept_core::load_holds() {
+  holds_ = std::make_unique<kept_holds>(core_->store(), *journal_);
+  const base::Result<bool> any = holds_->has_any();
+  if (any && !*any && core_->how().holds_max == 0) return;
+  const base::Result<size_t> unreadable =
+      any ? core_->keep_holds(*holds_) : base::Result<size_t>(any.problem());
+  if (!unreadable)
+    tell("the reservations cannot be read, and are lost: " + unreadable.problem().text);
+  else if (*unreadable > 0)
+    tell(
+        std::to_string(*unreadable) +
+        " reservations cannot be read, and are lost: what they held stays taken; were they written "
+        "by a newer version?");
 }
 
 // For a snapshot, which may only have what is committed.
@@ -155,8 +172,12 @@ result<void> kept_core::commit_once() {
   // What waits for the disk fills the table: counters that equal fresh ones need not be written.
   if (failing_) core_->store().sweep_changed(embed::internal(core_->now()));
   if (!failing_) {
-    turned_ = core_->store().collect(
-        [&](const request::CounterRecord& record) { journal_->add(record); });
+    turned_ =
+        core_->store().collect([&](const request::CounterRecord& record) { journal_->add(record); },
+                               [&](const request::HoldNote& note) {
+                                 const auto& text = note.text();
+                                 journal_->add_note(note.name(), text ? &*text : nullptr);
+                               });
   }
   failing_ = true;
   if (journal_->pending() > 0)

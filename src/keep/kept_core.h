@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "embed/core.h"
+#include "keep/kept_holds.h"
 #include "store/log/journal.h"
 
 namespace sluice::detail {
@@ -33,6 +34,7 @@ class kept_core {
 
  private:
   result<void> load();
+  void load_holds();
   result<void> commit_once();
   bool walk(const std::function<bool(const request::CounterRecord&)>& visit);
   void keep_committing();
@@ -42,7 +44,8 @@ class kept_core {
   const std::shared_ptr<core> core_;  // goes after the journal, which uses its spaces
   limiter limiter_;
   std::unique_ptr<disk::Journal> journal_;
-  int process_ = 0;  // that has opened it
+  std::unique_ptr<kept_holds> holds_;  // null: there are none
+  int process_ = 0;                    // that has opened it
 
   std::mutex commit_;                    // of the thread that commits; guards the next two
   uint64_t turned_ = 0;                  // the commit under way, or the last one

@@ -536,18 +536,16 @@ class Holds::Loaded {
  public:
   Loaded(Shard& shard, uint32_t place) : shard_(shard), place_(place) {
     SLUICE_CHECK(!std::exchange(is_used(), true));
-    load();
+    try {
+      load();
+    } catch (...) {  // no memory
+      let_go();
+      throw;
+    }
   }
   Loaded(const Loaded&) = delete;
   Loaded& operator=(const Loaded&) = delete;
-  ~Loaded() {
-    // The references stay those of the bytes.
-    for (Counter& counter : record().counters) {
-      counter.source.give();
-      for (Counter::Part& part : counter.parts) part.its_source.give();
-    }
-    is_used() = false;
-  }
+  ~Loaded() { let_go(); }
   Record& operator*() const { return record(); }
   Record* operator->() const { return &record(); }
   // Afterwards its counters must not be used, until `load`.
@@ -557,6 +555,14 @@ class Holds::Loaded {
   void erase() { shard_.erase(place_); }
 
  private:
+  // The references stay those of the bytes.
+  static void let_go() {
+    for (Counter& counter : record().counters) {
+      counter.source.give();
+      for (Counter::Part& part : counter.parts) part.its_source.give();
+    }
+    is_used() = false;
+  }
   static Record& record() {
     thread_local Record its;
     return its;

@@ -100,7 +100,7 @@ void expect_failure(const std::string& program) {
 TEST(ClientDocs, EveryProgramPrintsWhatThePageShowsAndFailsWithoutItsServer) {
   Page page = read_page();
   ASSERT_EQ(page.files.count("sluice.yaml") + page.files.count("limitd.yaml"), 2u);
-  ASSERT_EQ(page.sessions.size(), 8u);
+  ASSERT_EQ(page.sessions.size(), 9u);
   const Folder folder;
   // Free ports in place of the page's.
   std::map<std::string, std::string> ports;

@@ -243,6 +243,73 @@ TEST_P(ClientOfVerbs, AChargeThatReachesNoServerIsAnError) {
   EXPECT_FALSE(result.is_allowed());
 }
 
+TEST_F(ClientOfServers, AReservationIsSettledOnce) {
+  client one(server_.address("http"));
+  client_request reserve = about(client_verb::reserve, keyed("r", 50, 24h), 40);
+  reserve.ttl = 90s;
+  reserve.holder = "a test";
+  const client_result held = one.call(reserve, patient);
+  ASSERT_TRUE(held.is_allowed()) << held.text;
+  EXPECT_EQ(held.remaining, 10);
+  EXPECT_EQ(held.ttl, 90s);
+  EXPECT_EQ(held.reserved, std::vector<int64_t>{40});
+  EXPECT_FALSE(one.call(about(client_verb::take, keyed("r", 50, 24h), 11), patient).is_allowed());
+
+  client_request its;
+  its.id = held.id;
+  its.n = 20;
+  its.verb = client_verb::extend;
+  EXPECT_FALSE(one.call(its, patient).is_allowed());
+  its.n = 5;
+  EXPECT_EQ(one.call(its, patient).reserved, std::vector<int64_t>{45});
+  its.verb = client_verb::renew;
+  its.ttl = 30s;
+  EXPECT_EQ(one.call(its, patient).ttl, 30s);
+  its.ttl = {};
+  its.verb = client_verb::commit;
+  its.n = 12;
+  for (const bool again : {false, true}) {
+    const client_result done = one.call(its, patient);
+    EXPECT_TRUE(done.is_allowed()) << done.text;
+    EXPECT_EQ(done.returned, 33);
+    EXPECT_EQ(done.remaining, 38);
+    EXPECT_EQ(done.repeated, again);
+  }
+  its.n = 13;
+  const client_result other = one.call(its, patient);
+  EXPECT_EQ(other.error, client_errc::already_settled);
+  EXPECT_EQ(other.used, std::vector<int64_t>{12});
+
+  client_request both;
+  both.verb = client_verb::reserve;
+  both.several = {keyed("r", 50, 24h), keyed("s", 50, 24h)};
+  both.units = {8, 9};
+  both.id = "several-reserved-1";
+  EXPECT_EQ(one.call(both, patient).reserved, (std::vector<int64_t>{8, 9}));
+  client_request gone;
+  gone.verb = client_verb::release;
+  gone.id = both.id;
+  EXPECT_EQ(one.call(gone, patient).returned, 17);
+  gone.verb = client_verb::renew;
+  EXPECT_EQ(one.call(gone, patient).error, client_errc::hold_ended);
+  gone.id = "never-was-reserved";
+  EXPECT_EQ(one.call(gone, patient).error, client_errc::no_such_hold);
+  // Its subject is charged.
+  both.verb = client_verb::commit;
+  both.id = "unknown-reserved-1";
+  const client_result late = one.call(both, patient);
+  EXPECT_TRUE(late.late) << late.text;
+  EXPECT_EQ(late.charged, 17);
+}
+
+TEST_F(ClientOfServers, ReservationsAreOfHttp) {
+  for (const char* scheme : {"resp", "limitd", "divvy", "ws"}) {
+    client one(server_.address(scheme));
+    client_request reserve = about(client_verb::reserve, keyed("r", 50, 1h), 1);
+    EXPECT_EQ(one.call(reserve, patient).error, client_errc::bad_request) << scheme;
+  }
+}
+
 TEST_P(ClientOfVerbs, SeveralAllOrNoneOrEach) {
   client one(server_.address(GetParam()));
   client_request request;

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Sequence
 from ctypes import CFUNCTYPE, POINTER, c_char, c_char_p, c_int32, c_int64, c_size_t, c_uint64, c_void_p
 from typing import NamedTuple
 
-__all__ = ["Decision", "Error", "Handle", "LATEST_TIME", "Limit", "Limiter", "NEVER"]
+__all__ = ["Decision", "Error", "Handle", "LATEST_TIME", "Limit", "Limiter", "NEVER", "Refused", "Reservation", "Settlement"]
 
 NEVER = 2**63 - 1
 LATEST_TIME = 2**61
@@ -56,6 +56,20 @@ class _Charge(ctypes.Structure):
     _fields_ = [("by", c_void_p), ("key", c_char_p), ("key_bytes", c_size_t), ("cost", c_int64)]
 
 
+class _Options(ctypes.Structure):
+    _fields_ = [("size", c_size_t), ("memory_bytes", c_size_t), ("waiting_max", c_size_t), ("limits_max", c_size_t), ("clock", c_void_p),
+                ("clock_data", c_void_p), ("wake", c_void_p), ("wake_data", c_void_p), ("sweep_thread", c_int32), ("reserved", c_int32),
+                ("holds_max", c_size_t), ("hold_ttl_us", c_int64), ("hold_remember_us", c_int64)]
+
+
+class _Hold(ctypes.Structure):
+    _fields_ = [("high", c_uint64), ("low", c_uint64)]
+
+
+class _Settlement(ctypes.Structure):
+    _fields_ = [("used", c_int64), ("returned", c_int64), ("charged", c_int64), ("late", c_int32), ("repeated", c_int32)]
+
+
 _WaitCallback = CFUNCTYPE(None, c_void_p, c_uint64, POINTER(_Decision))
 
 
@@ -82,6 +96,7 @@ def _load() -> ctypes.CDLL:
     error, decision = POINTER(_Error), POINTER(_Decision)
     key = [c_void_p, c_void_p, c_char_p, c_size_t]
     entries = [c_void_p, POINTER(_Entry), c_size_t]
+    hold, numbers = POINTER(_Hold), POINTER(c_int64)
     functions = {
         "sluice_version": (c_char_p, []),
         "sluice_error_name": (c_char_p, [c_int32]),
@@ -119,6 +134,12 @@ def _load() -> ctypes.CDLL:
         "sluice_remove_override": (c_int32, [c_void_p, c_char_p, POINTER(c_char_p), c_size_t, c_int64, error]),
         "sluice_sweep": (None, [c_void_p, c_size_t, c_int64]),
         "sluice_now": (c_int64, [c_void_p]),
+        "sluice_reserve": (c_int32, [c_void_p, POINTER(_Charge), c_size_t, c_int64, c_int64, numbers, numbers, decision, hold]),
+        "sluice_reserve_matching": (c_int32, [*entries, c_int64, c_int64, c_int64, numbers, numbers, decision, hold]),
+        "sluice_extend": (c_int32, [c_void_p, hold, numbers, c_size_t, c_int64, c_int64, numbers, numbers, decision]),
+        "sluice_renew": (c_int32, [c_void_p, hold, c_int64, c_int64, numbers]),
+        "sluice_commit": (c_int32, [c_void_p, hold, numbers, c_size_t, c_int64, POINTER(_Settlement), decision]),
+        "sluice_release": (c_int32, [c_void_p, hold, c_int64, POINTER(_Settlement), decision]),
     }
     for name, (result, arguments) in functions.items():
         if name.startswith("sluice_durable_") and not hasattr(library, name):
@@ -171,11 +192,35 @@ class Decision(NamedTuple):
     charged: int = 0  # of a charge: the units that all limits counted; of several charges the sum
 
 
+class Settlement(NamedTuple):
+    """What a commit or a release came to, of all charges together."""
+
+    used: int  # units that it is committed with
+    returned: int  # units that went back
+    charged: int  # units beyond what was reserved, counted now
+    late: bool  # of a commit: its end had passed, or it was released
+    repeated: bool  # of a commit: it was done before, and this is its answer
+    decision: Decision  # of all counters the one that takes longest until it grants a unit
+
+
+class Refused(Exception):
+    """A `with` of a reservation that does not fit: `decision` says how long to wait, and nothing was taken."""
+
+    def __init__(self, decision: Decision) -> None:
+        self.decision = decision
+        super().__init__(f"{decision.remaining} of {decision.limit} units are left")
+
+
 def _raise(error: _Error) -> None:
     raise Error(error.code, error.message.decode(errors="replace"))
 
 
+_TOO_MANY_HOLDS = 17
+
+
 def _told(code: int, its: _Decision, charged: int = 0) -> Decision:
+    if code == _TOO_MANY_HOLDS:
+        raise Error(code, "Limiter(holds_max=...) says how many reservations there may be at a time")
     if code != 0:
         raise Error(code)
     return _outcome(its, charged)
@@ -246,6 +291,10 @@ class Handle:
     def __del__(self) -> None:
         _library.sluice_handle_destroy(self._pointer)
 
+    def reserve(self, key: str | bytes, cost: int = 1, ttl: float | None = None, now: int | None = None) -> Reservation:
+        """Limiter.reserve() of one key."""
+        return self._limiter.reserve_all([(self, key, cost)], ttl, now)
+
     def _ask(self, name: str, key: str | bytes, *numbers: int, now: int | None) -> Decision:
         its, text = _Decision(), _bytes(key)
         function = getattr(_library, name)
@@ -272,6 +321,97 @@ class Handle:
         return self._ask("sluice_reset", key, now=now)
 
 
+def _microseconds(ttl: float | None) -> int:
+    """Of seconds; 0 of none, which means the limiter's own."""
+    if ttl is None:
+        return 0
+    if not ttl > 0:
+        raise ValueError(f"ttl must be more than 0 seconds, not {ttl!r}")
+    return _int("ttl in microseconds", max(round(ttl * 1_000_000), 1))
+
+
+class Reservation:
+    """Units that are taken for a while, until it is told what they came to; made by a Limiter or a Handle. `allowed` false: it does not
+    fit, and nothing is held. Any thread may use it, one at a time.
+
+        with limiter.reserve({"tenant": "acme"}, 4000, ttl=60) as r:
+            ...
+            if not r.extend(500).allowed: ...  # the work has to end
+            r.commit(used)
+
+    `with` raises Refused where it does not fit. An exception in its body gives all units back, and so does release(). A body that ends
+    without commit() or release() has used what it reserved: all of it is committed.
+
+    `decision` is that of the last reserve or extend, `reserved` has the units of each charge that are held, `until` is the end.
+    """
+
+    def __init__(self, limiter: Limiter, hold: _Hold, decision: Decision, reserved: ctypes.Array[c_int64], until: int) -> None:
+        self._limiter, self._hold, self._settled = limiter, hold, not decision.allowed
+        self.decision, self.reserved, self.until = decision, list(reserved), until
+
+    @property
+    def allowed(self) -> bool:
+        return self.decision.allowed
+
+    def __enter__(self) -> Reservation:
+        if not self.allowed:
+            raise Refused(self.decision)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_error: object) -> None:
+        if self._settled:
+            return
+        if kind is None:
+            self.commit(self.reserved)
+            return
+        try:
+            self.release()
+        except Error:
+            pass  # it ends by itself, and the body's exception says more
+
+    def extend(self, more: int | Sequence[int], ttl: float | None = None, now: int | None = None) -> Decision:
+        """Takes more, for each charge, or nothing: then it is as it was. The end is `ttl` seconds from now, without it as long as at
+        first. The Error `hold_ended` or `already_settled`: nothing is held any more."""
+        its, units, until = _Decision(), self._units(more), c_int64()
+        held = (c_int64 * len(units))()
+        code = _library.sluice_extend(self._limiter._pointer, ctypes.byref(self._hold), units, len(units), _microseconds(ttl),
+                                      self._limiter._at(now), held, ctypes.byref(until), ctypes.byref(its))
+        self.decision = _told(code, its)
+        self.reserved, self.until = list(held), until.value if its.allowed else self.until
+        return self.decision
+
+    def renew(self, ttl: float | None = None, now: int | None = None) -> int:
+        """The end is `ttl` seconds from now, without it as long as at first; returns it. Errors as extend()."""
+        until = c_int64()
+        _told(_library.sluice_renew(self._limiter._pointer, ctypes.byref(self._hold), _microseconds(ttl), self._limiter._at(now),
+                                    ctypes.byref(until)), _Decision())
+        self.until = until.value
+        return self.until
+
+    def commit(self, used: int | Sequence[int], now: int | None = None) -> Settlement:
+        """Says what each charge came to: units that were not used go back, those beyond are charged. After the end it charges all of
+        them (`late`), unless the rule ignores that: the Error `hold_ended`."""
+        units = self._units(used)
+        return self._settle("sluice_commit", units, len(units), now=now)
+
+    def release(self, now: int | None = None) -> Settlement:
+        """Gives all units back."""
+        return self._settle("sluice_release", now=now)
+
+    def _settle(self, name: str, *units: object, now: int | None) -> Settlement:
+        its, told = _Decision(), _Settlement()
+        code = getattr(_library, name)(self._limiter._pointer, ctypes.byref(self._hold), *units, self._limiter._at(now),
+                                       ctypes.byref(told), ctypes.byref(its))
+        decision = _told(code, its)
+        self._settled = True
+        return Settlement(told.used, told.returned, told.charged, bool(told.late), bool(told.repeated), decision)
+
+    @staticmethod
+    def _units(units: int | Sequence[int]) -> ctypes.Array[c_int64]:
+        each = units if isinstance(units, Sequence) else [units]
+        return (c_int64 * len(each))(*(_int("units", n) for n in each))
+
+
 def _report(error: BaseException) -> None:
     """To sys.unraisablehook, where ctypes brings what a function raises that it calls."""
     def callback_of_a_wait() -> None:
@@ -292,32 +432,35 @@ class Limiter:
 
     With a `directory` (and libsluice-durable) its counters are kept there: commit() returns when all that was decided before is
     kept. `commit_every_us`: a thread commits as often as well; 0: none. `sync`: a commit survives a power failure. `with` closes it.
+    `holds_max`: reservations at a time; 0: none.
     """
 
     _pointer: int | None = None
     _durable: int | None = None
 
     def __init__(self, policy: str | None = None, path: str | None = None, *, directory: str | None = None, sync: bool = False,
-                 commit_every_us: int = 0) -> None:
+                 commit_every_us: int = 0, holds_max: int = 0) -> None:
         error = _Error()
+        options = _Options(ctypes.sizeof(_Options), holds_max=_int("holds_max", holds_max, 0, 2**64 - 1))
+        how = ctypes.byref(options)
         # What ended each wait that has no answer, and the one function of the library's that it is called through.
         self._waiting: dict[int, Callable[[Decision | Error], object]] = {}
         self._answers: deque[tuple[int, Decision | Error]] = deque()  # any thread appends, without the lock
         self._lock = threading.Lock()
         self._callback = _WaitCallback(_answered(weakref.ref(self)))
         if directory is not None:
-            self._open(directory, sync, commit_every_us)
+            self._open(directory, sync, commit_every_us, options)
             if policy is not None:
                 self.reload(policy)
             elif path is not None and _library.sluice_reload_file(self._pointer, _path("path", path), self.now(), ctypes.byref(error)) != 0:
                 _raise(error)
         elif policy is not None:
             text = _bytes(policy)
-            self._pointer = _library.sluice_create_from_text(text, len(text), b"policy", None, ctypes.byref(error))
+            self._pointer = _library.sluice_create_from_text(text, len(text), b"policy", how, ctypes.byref(error))
         elif path is not None:
-            self._pointer = _library.sluice_create_from_file(_path("path", path), None, ctypes.byref(error))
+            self._pointer = _library.sluice_create_from_file(_path("path", path), how, ctypes.byref(error))
         else:
-            self._pointer = _library.sluice_create(None, ctypes.byref(error))
+            self._pointer = _library.sluice_create(how, ctypes.byref(error))
         if not self._pointer:
             _raise(error)
 
@@ -343,13 +486,13 @@ class Limiter:
             else:
                 _library.sluice_destroy(pointer)
 
-    def _open(self, directory: str, sync: bool, commit_every_us: int) -> None:
+    def _open(self, directory: str, sync: bool, commit_every_us: int, options: _Options) -> None:
         if not hasattr(_library, "sluice_durable_open"):
             raise RuntimeError("a directory needs libsluice-durable: set SLUICE_LIMITER_LIBRARY=libsluice-durable.so.0.2")
         error = _Error()
         where = _DurableOptions(ctypes.sizeof(_DurableOptions), _path("directory", directory), _int("commit_every_us", commit_every_us),
                                 None, None, int(bool(sync)), 0)
-        self._durable = _library.sluice_durable_open(ctypes.byref(where), None, ctypes.byref(error))
+        self._durable = _library.sluice_durable_open(ctypes.byref(where), ctypes.byref(options), ctypes.byref(error))
         if not self._durable:
             _raise(error)
         self._pointer = _library.sluice_durable_limiter(self._durable)
@@ -418,6 +561,25 @@ class Limiter:
         charged = (c_int64 * len(kept))()
         code = _library.sluice_charge_all_counted(self._pointer, all_of_them, len(kept), self._at(now), charged, None, ctypes.byref(its))
         return _told(code, its, sum(charged))
+
+    def reserve(self, descriptor: dict[str, str], cost: int = 1, ttl: float | None = None, now: int | None = None) -> Reservation:
+        """Takes the cost for `ttl` seconds, without it for 60, until the reservation is told what it came to. It ends by itself: then
+        its units go back, or count as used where a rule says `on_expiry: keep`. A rule's `max_ttl` and `max_fraction` cut what is
+        asked for. Needs `holds_max`; the Error `too_many_holds`: as many are held."""
+        entries, held = self._entries(descriptor), (c_int64 * 1)()
+        return self._reserved("sluice_reserve_matching", held, entries, len(entries), _int("cost", cost), ttl=ttl, now=now)
+
+    def reserve_all(self, charges: Iterable[tuple[Handle, str | bytes, int]], ttl: float | None = None,
+                    now: int | None = None) -> Reservation:
+        """The same of every charge, a handle with a key and a cost, or of none of them."""
+        all_of_them, kept = self._charges(charges)
+        return self._reserved("sluice_reserve", (c_int64 * len(kept))(), all_of_them, len(kept), ttl=ttl, now=now)
+
+    def _reserved(self, name: str, held: ctypes.Array[c_int64], *asked: object, ttl: float | None, now: int | None) -> Reservation:
+        its, hold, until = _Decision(), _Hold(), c_int64()
+        code = getattr(_library, name)(self._pointer, *asked, _microseconds(ttl), self._at(now), held, ctypes.byref(until),
+                                       ctypes.byref(its), ctypes.byref(hold))
+        return Reservation(self, hold, _told(code, its), held, until.value)
 
     def wait(self, charges: Iterable[tuple[Handle, str | bytes, int]], deadline: int,
              callback: Callable[[Decision | Error], object], now: int | None = None) -> Decision | int:

@@ -70,6 +70,16 @@ std::string_view path_of(client_verb verb) {
       return "/v1/reset";
     case client_verb::charge:
       return "/v1/charge";
+    case client_verb::reserve:
+      return "/v1/reserve";
+    case client_verb::extend:
+      return "/v1/extend";
+    case client_verb::renew:
+      return "/v1/renew";
+    case client_verb::commit:
+      return "/v1/commit";
+    case client_verb::release:
+      return "/v1/release";
     case client_verb::ping:
     case client_verb::list:
     case client_verb::command:

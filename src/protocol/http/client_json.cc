@@ -93,22 +93,86 @@ void put_subject(const client_subject& subject, Writer& out) {
   out.close_list();
 }
 
-void put_takes(const client_request& request, Writer& out) {
+void put_n(int64_t n, Writer& out) {
+  out.name("n");
+  out.number(n);
+}
+
+// `with_units`: each has its own.
+void put_takes(const client_request& request, bool with_units, Writer& out) {
   out.name("takes");
   out.open_list();
-  for (const client_subject& subject : request.several) {
+  for (size_t i = 0; i < request.several.size(); ++i) {
     out.open_object();
-    put_subject(subject, out);
-    if (request.n) {
-      out.name("n");
-      out.number(*request.n);
-    }
+    put_subject(request.several[i], out);
+    if (with_units && !request.units.empty())
+      put_n(request.units[i], out);
+    else if (with_units && request.n)
+      put_n(*request.n, out);
     out.close_object();
   }
   out.close_list();
   if (!request.each) return;
   out.name("mode");
   out.text("each");
+}
+
+// The verbs that are about a reservation which was made.
+bool is_of_hold(client_verb verb) {
+  return verb == client_verb::extend || verb == client_verb::renew || verb == client_verb::commit ||
+         verb == client_verb::release;
+}
+bool is_about_hold(client_verb verb) {
+  return verb == client_verb::reserve || is_of_hold(verb);
+}
+// Does it name its subject? A commit may.
+bool has_subject(const client_request& request) {
+  if (!is_of_hold(request.verb)) return true;
+  return request.verb == client_verb::commit &&
+         (!request.several.empty() || !request.subject.entries.empty() ||
+          !request.subject.limits.empty());
+}
+
+std::string problem_of_hold(const client_request& request) {
+  const client_verb verb = request.verb;
+  const bool counts = verb == client_verb::extend || verb == client_verb::commit;
+  if (!request.units.empty() && !counts && verb != client_verb::reserve)
+    return "only a reserve, an extend and a commit have units of each subject";
+  if (!request.units.empty() && request.n) return "it must have `n` or `units`, and not both";
+  if (!request.units.empty() && has_subject(request) &&
+      request.units.size() != std::max<size_t>(request.several.size(), 1))
+    return "`units` must have one number for each subject";
+  if (!request.holder.empty() && verb != client_verb::reserve) return "only a reserve has a holder";
+  if (!base::utf8::is_valid(request.holder)) return "the holder must be UTF-8";
+  if (request.ttl.count() < 0) return "ttl must be 0 or more";
+  if (request.ttl.count() > 0 &&
+      (!is_about_hold(verb) || verb == client_verb::commit || verb == client_verb::release))
+    return "only a reserve, an extend and a renew have a ttl";
+  if (is_of_hold(verb) && request.id.empty()) return "it must have the id of a reservation";
+  if (counts && request.units.empty() && !request.n) return "it must have `n` or `units`";
+  return "";
+}
+
+// What a message about a reservation has beside its subject and id.
+void put_hold(const client_request& request, Writer& out) {
+  const client_verb verb = request.verb;
+  if (verb == client_verb::extend || verb == client_verb::commit) {
+    if (request.n) {
+      put_n(*request.n, out);
+    } else {
+      out.name("n");
+      out.open_list();
+      for (const int64_t n : request.units) out.number(n);
+      out.close_list();
+    }
+  }
+  if (request.ttl.count() > 0) {
+    out.name("ttl");
+    put_seconds(request.ttl, out);
+  }
+  if (request.holder.empty()) return;
+  out.name("holder");
+  out.text(request.holder);
 }
 
 // ---- Answers ----
@@ -166,6 +230,46 @@ bool read_charges(const Json& object, size_t count, client_result& result) {
   return true;
 }
 
+// A number, or one for each subject.
+std::vector<int64_t> units_in(const Json& object, const char* name) {
+  std::vector<int64_t> units;
+  const auto at = object.find(name);
+  if (at == object.end()) return units;
+  if (at->is_number_integer()) units.push_back(at->get<int64_t>());
+  if (!at->is_array()) return units;
+  for (const Json& one : *at)
+    if (one.is_number_integer()) units.push_back(one.get<int64_t>());
+  return units;
+}
+
+bool is_true_in(const Json& object, const char* name) {
+  const auto at = object.find(name);
+  return at != object.end() && *at == true;
+}
+
+// What is held, if anything is.
+void read_held(const Json& object, client_result& result) {
+  result.id = text_in(object, "id");
+  result.ttl = length_in(object, "ttl");
+  result.reserved = units_in(object, "reserved");
+}
+
+bool read_commit(const Json& object, client_result& result) {
+  result.used = units_in(object, "n");
+  result.returned = number_in(object, "returned");
+  result.charged = number_in(object, "charged");
+  result.late = is_true_in(object, "late");
+  result.repeated = is_true_in(object, "repeated");
+  result.limit = number_in(object, "limit");
+  result.remaining = number_in(object, "remaining");
+  result.debt = number_in(object, "debt");
+  result.rule = text_in(object, "rule");
+  result.over = result.debt.value_or(0) > 0;
+  result.allowed = !result.over;
+  return text_in(object, "state") == "committed" && result.returned && result.charged &&
+         !result.used.empty();
+}
+
 template <class To>
 bool read_decision(const Json& object, To& to) {
   const auto allowed = object.find("allowed");
@@ -214,13 +318,28 @@ bool read_good(const Json& object, const calls::Expected& expected, client_resul
         result.delayed = waited->count() > 0;
       }
       return read_decision(object, result);
-    case client_verb::charge: {
-      const auto repeated = object.find("repeated");
-      result.repeated = repeated != object.end() && *repeated == true;
+    case client_verb::charge:
+      result.repeated = is_true_in(object, "repeated");
       if (expected.several > 0) return read_charges(object, expected.several, result);
       result.rule = text_in(object, "rule");
       return read_charge(object, result);
-    }
+    case client_verb::reserve:
+    case client_verb::extend:
+      read_held(object, result);
+      if (expected.verb == client_verb::reserve && expected.several > 0)
+        return read_takes(object, expected.several, result);
+      result.rule = text_in(object, "rule");
+      return read_decision(object, result);
+    case client_verb::renew:
+      read_held(object, result);
+      result.allowed = true;
+      return result.ttl.has_value();
+    case client_verb::commit:
+      return read_commit(object, result);
+    case client_verb::release:
+      result.returned = number_in(object, "returned");
+      result.allowed = true;
+      return text_in(object, "state") == "released" && result.returned;
     case client_verb::put:
       result.remaining = number_in(object, "remaining");
       result.limit = number_in(object, "limit");
@@ -245,35 +364,42 @@ base::Done append_client_body(const client_request& request, std::string& out) {
   std::string problem;
   if (request.verb == client_verb::list) problem = "counters cannot be listed over this protocol";
   if (!request.several.empty() && request.verb != client_verb::take &&
-      request.verb != client_verb::peek && request.verb != client_verb::charge)
-    problem = "only takes, peeks and charges may have several subjects";
-  if (request.verb == client_verb::charge && request.each)
-    problem = "a charge of several subjects counts all of them";
-  if (!request.id.empty() && request.verb != client_verb::charge)
-    problem = "only a charge may have an id";
+      request.verb != client_verb::peek && request.verb != client_verb::charge &&
+      !is_about_hold(request.verb))
+    problem = "only takes, peeks, charges and reservations may have several subjects";
+  const bool counts_all = request.verb == client_verb::charge || is_about_hold(request.verb);
+  if (counts_all && request.each) problem = "a charge or reservation of several subjects is of all";
+  if (!request.id.empty() && !counts_all) problem = "only a charge or a reservation may have an id";
+  if (problem.empty()) problem = problem_of_hold(request);
   if (request.wait_for.count() < 0) problem = "wait_for must be 0 or more";
+  const bool names_subject = has_subject(request), settles = is_of_hold(request.verb);
   for (const client_subject& subject : request.several)
-    if (problem.empty()) problem = problem_of(subject);
-  if (problem.empty() && request.several.empty()) problem = problem_of(request.subject);
+    if (problem.empty() && names_subject) problem = problem_of(subject);
+  if (problem.empty() && names_subject && request.several.empty())
+    problem = problem_of(request.subject);
   if (!problem.empty()) return base::Problem{std::move(problem)};
   Writer to(out, base::JsonForm::spaced);
   to.open_object();
-  if (request.several.empty()) {
+  if (!names_subject) {
+    // The reservation has it.
+  } else if (request.several.empty()) {
     put_subject(request.subject, to);
     if (request.verb == client_verb::put && request.all) {
       to.name("all");
       to.boolean(true);
-    } else if (request.n && request.verb != client_verb::reset) {
-      to.name("n");
-      to.number(*request.n);
+    } else if (!request.units.empty() && !settles) {
+      put_n(request.units.front(), to);
+    } else if (request.n && request.verb != client_verb::reset && !settles) {
+      put_n(*request.n, to);
     }
     if (request.verb == client_verb::wait && request.wait_for.count() > 0) {
       to.name("timeout");
       put_seconds(request.wait_for, to);
     }
   } else {
-    put_takes(request, to);
+    put_takes(request, !settles, to);
   }
+  put_hold(request, to);
   if (!request.id.empty()) {
     to.name("id");
     to.text(request.id);
@@ -303,6 +429,14 @@ client_result read_client_answer(unsigned status, std::string_view body,
   if (status == 408 && expected.verb == client_verb::wait) {
     client_result result;
     result.text = text;
+    return result;
+  }
+  if (is_of_hold(expected.verb) && (status == 404 || status == 409 || status == 410)) {
+    client_result result = failed(status == 404   ? client_errc::no_such_hold
+                                  : status == 409 ? client_errc::already_settled
+                                                  : client_errc::hold_ended,
+                                  text);
+    result.used = units_in(object, "n");
     return result;
   }
   if (status == 404) return failed(client_errc::no_rule, text);

@@ -116,6 +116,147 @@ TEST(HttpClientJson, AChargeHasItsIdAndReportsItsDebt) {
   EXPECT_EQ(two.levels[1].name, "b");
 }
 
+TEST(HttpClientJson, AReservationIsAskedFor) {
+  client_request request;
+  request.verb = client_verb::reserve;
+  request.subject.entries = {{"tenant", "acme"}};
+  request.n = 40;
+  EXPECT_EQ(body_of(request), R"({"entries": {"tenant": "acme"}, "n": 40})");
+  request.ttl = 90'500ms;
+  request.holder = "gateway-1";
+  request.id = "stream-00000001";
+  EXPECT_EQ(body_of(request), R"({"entries": {"tenant": "acme"}, "n": 40, "ttl": 90.5, )"
+                              R"("holder": "gateway-1", "id": "stream-00000001"})");
+  client_request two = request;
+  two.several = {request.subject, request.subject};
+  two.n.reset();
+  two.units = {4, 5};
+  two.holder = {};
+  EXPECT_EQ(body_of(two), R"({"takes": [{"entries": {"tenant": "acme"}, "n": 4}, )"
+                          R"({"entries": {"tenant": "acme"}, "n": 5}], "ttl": 90.5, )"
+                          R"("id": "stream-00000001"})");
+  // What is settled has its subject at the server; a commit may name it again.
+  two.verb = client_verb::extend;
+  EXPECT_EQ(body_of(two), R"({"n": [4, 5], "ttl": 90.5, "id": "stream-00000001"})");
+  two.ttl = {};
+  two.verb = client_verb::commit;
+  EXPECT_EQ(body_of(two), R"({"takes": [{"entries": {"tenant": "acme"}}, )"
+                          R"({"entries": {"tenant": "acme"}}], "n": [4, 5], )"
+                          R"("id": "stream-00000001"})");
+  two.several.clear();
+  two.subject = {};
+  two.units.clear();
+  two.n = 7;
+  EXPECT_EQ(body_of(two), R"({"n": 7, "id": "stream-00000001"})");
+  two.n.reset();
+  two.verb = client_verb::release;
+  EXPECT_EQ(body_of(two), R"({"id": "stream-00000001"})");
+  two.verb = client_verb::renew;
+  two.ttl = 1s;
+  EXPECT_EQ(body_of(two), R"({"ttl": 1, "id": "stream-00000001"})");
+}
+
+TEST(HttpClientJson, AReservationThatCannotBeSaidIsAProblem) {
+  client_request good;
+  good.verb = client_verb::commit;
+  good.id = "stream-00000001";
+  good.n = 1;
+  ASSERT_FALSE(body_of(good).starts_with("problem: "));
+  const auto expect_problem = [&](auto&& change) {
+    client_request request = good;
+    change(request);
+    EXPECT_TRUE(body_of(request).starts_with("problem: ")) << body_of(request);
+  };
+  expect_problem([](client_request& its) { its.id = {}; });
+  expect_problem([](client_request& its) { its.n.reset(); });
+  expect_problem([](client_request& its) { its.units = {1}; });
+  expect_problem([](client_request& its) { its.ttl = 1s; });
+  expect_problem([](client_request& its) { its.holder = "me"; });
+  expect_problem([](client_request& its) { its.each = true; });
+  expect_problem([](client_request& its) {
+    its.n.reset();
+    its.units = {1, 2};
+    its.several.resize(1);
+    its.several[0].entries = {{"a", "b"}};
+  });
+  const auto reserve = [](client_request& its) {
+    its.verb = client_verb::reserve;
+    its.subject.entries = {{"a", "b"}};
+  };
+  expect_problem([&](client_request& its) { reserve(its), its.ttl = -1s; });
+  expect_problem([&](client_request& its) { reserve(its), its.holder = "\xFF"; });
+  expect_problem([&](client_request& its) { reserve(its), its.subject = {}; });
+  expect_problem([&](client_request& its) { reserve(its), its.verb = client_verb::take; });
+  expect_problem([&](client_request& its) {
+    reserve(its);
+    its.verb = client_verb::charge;
+    its.ttl = 1s;
+  });
+}
+
+TEST(HttpClientJson, AnswersOfReservationsAreRead) {
+  const calls::Expected reserve{client_verb::reserve}, commit{client_verb::commit};
+  const client_result held = read_client_answer(
+      200,
+      R"({"allowed": true, "limit": 100, "remaining": 60, "retry_after": 0, "reset_after": 3600, )"
+      R"("rule": "api", "mode": "enforce", "id": "call-0000-0000-01", "ttl": 60, "reserved": 40})",
+      reserve);
+  EXPECT_TRUE(held.is_allowed());
+  EXPECT_EQ(held.id, "call-0000-0000-01");
+  EXPECT_EQ(held.ttl, 60s);
+  EXPECT_EQ(held.reserved, std::vector<int64_t>{40});
+  EXPECT_EQ(held.remaining, 60);
+  EXPECT_EQ(held.rule, "api");
+  const client_result refused =
+      read_client_answer(429, R"({"allowed": false, "limit": 100, "remaining": 6})", reserve);
+  EXPECT_EQ(refused.error, client_errc::none);
+  EXPECT_FALSE(refused.is_allowed());
+  EXPECT_TRUE(refused.id.empty());
+  const client_result unheld =
+      read_client_answer(200, R"({"allowed": true, "id": null, "held": false})", reserve);
+  EXPECT_TRUE(unheld.is_allowed());
+  EXPECT_TRUE(unheld.id.empty());
+  const client_result two = read_client_answer(
+      200,
+      R"({"allowed": true, "takes": [{"allowed": true, "rule": "a"}, {"allowed": true}], )"
+      R"("id": "call-0000-0000-01", "ttl": 1.5, "reserved": [4, 5]})",
+      {client_verb::reserve, false, 2});
+  EXPECT_EQ(two.reserved, (std::vector<int64_t>{4, 5}));
+  ASSERT_EQ(two.levels.size(), 2u);
+  EXPECT_EQ(two.levels[0].name, "a");
+  EXPECT_EQ(
+      read_client_answer(200, R"({"id": "call-0000-0000-01", "ttl": 9})", {client_verb::renew}).ttl,
+      9s);
+
+  const client_result done = read_client_answer(
+      200,
+      R"({"state": "committed", "n": [25, 3], "returned": 12, "charged": 1, "late": true, )"
+      R"("repeated": true, "limit": 100, "remaining": 0, "debt": 8, "rule": "api"})",
+      commit);
+  EXPECT_EQ(done.error, client_errc::none);
+  EXPECT_FALSE(done.is_allowed());
+  EXPECT_TRUE(done.over && done.late && done.repeated);
+  EXPECT_EQ(done.used, (std::vector<int64_t>{25, 3}));
+  EXPECT_EQ(done.returned, 12);
+  EXPECT_EQ(done.charged, 1);
+  EXPECT_EQ(done.debt, 8);
+  const client_result released =
+      read_client_answer(200, R"({"state": "released", "returned": 45})", {client_verb::release});
+  EXPECT_TRUE(released.is_allowed());
+  EXPECT_EQ(released.returned, 45);
+  EXPECT_EQ(read_client_answer(200, R"({"state": "released", "returned": 45})", commit).error,
+            client_errc::bad_reply);
+
+  const client_result settled = read_client_answer(409, R"({"detail": "no", "n": 12})", commit);
+  EXPECT_EQ(settled.error, client_errc::already_settled);
+  EXPECT_EQ(settled.used, std::vector<int64_t>{12});
+  EXPECT_EQ(read_client_answer(404, R"({"detail": "no"})", commit).error,
+            client_errc::no_such_hold);
+  EXPECT_EQ(read_client_answer(410, R"({"detail": "no"})", commit).error, client_errc::hold_ended);
+  EXPECT_EQ(read_client_answer(404, R"({"detail": "no"})", reserve).error, client_errc::no_rule);
+  EXPECT_EQ(read_client_answer(409, R"({"detail": "no"})", reserve).error, client_errc::refused);
+}
+
 TEST(HttpClientJson, AnswersByStatusAndBody) {
   const calls::Expected take{client_verb::take}, wait{client_verb::wait};
   const client_result denied = read_client_answer(

@@ -30,6 +30,11 @@ Kind kind_for(client_verb verb) {
       return Kind::pong;
     case client_verb::command:
     case client_verb::charge:
+    case client_verb::reserve:
+    case client_verb::extend:
+    case client_verb::renew:
+    case client_verb::commit:
+    case client_verb::release:
       break;
   }
   return Kind::error;
@@ -133,6 +138,12 @@ base::Done fill(const client_request& request, LimitdRequest& to) {
       return base::Problem{"limitd's protocol has no charges"};
     case client_verb::command:
       return base::Problem{"limitd's protocol has no other commands"};
+    case client_verb::reserve:
+    case client_verb::extend:
+    case client_verb::renew:
+    case client_verb::commit:
+    case client_verb::release:
+      return base::Problem{"limitd's protocol has no reservations"};
   }
   const bool counts = request.verb == client_verb::take || request.verb == client_verb::wait ||
                       (request.verb == client_verb::put && !to.all);

@@ -183,6 +183,11 @@ client_result result_of(std::string_view reply, const calls::Expected& expected)
       break;
     case client_verb::list:
     case client_verb::command:
+    case client_verb::reserve:
+    case client_verb::extend:
+    case client_verb::renew:
+    case client_verb::commit:
+    case client_verb::release:
       break;
   }
   if (good) return result;
@@ -426,6 +431,11 @@ void add_command(const client_request& request, CommandWords& words) {
       words.add("PING");
       break;
     case client_verb::command:
+    case client_verb::reserve:
+    case client_verb::extend:
+    case client_verb::renew:
+    case client_verb::commit:
+    case client_verb::release:
       break;
   }
 }
@@ -449,6 +459,8 @@ base::Done encode(const client_request& request, calls::EncodeContext& context, 
   const bool has_subject = request.several.empty() && request.verb != client_verb::ping;
   if (request.verb == client_verb::list) {
     problem = "counters cannot be listed over this protocol";
+  } else if (request.verb >= client_verb::reserve) {
+    problem = "reservations are made over http";
   } else if (!request.several.empty() && request.verb != client_verb::take) {
     problem = "of several subjects this protocol has takes alone";
   } else if (!request.id.empty() && request.verb != client_verb::charge) {

@@ -141,6 +141,86 @@ for wrong in (lambda: limiter.limits("z", Limit(1, 1, overdraft=-1)), lambda: li
     except ValueError as error: print(error)
     except OverflowError as error: print(error)
 """
+RESERVED = """
+import threading, time
+from sluice_limiter import Error, Limit, Limiter, Refused
+RULES = '''rules:
+- { name: r, match: { ip: '*' }, actor: ip, limit: { quota: 100, window: 1h, algorithm: fixed_window } }
+- { name: h, match: { half: '*' }, actor: half, limit: { quota: 10, window: 1h }, reserve: { max_fraction: 0.5, max_ttl: 1s } }
+'''
+limiter = Limiter(RULES, holds_max=100)
+x, y, r = limiter.limits("x", Limit(100, 0, "fixed_bucket")), limiter.limits("y", Limit(9, 0, "fixed_bucket")), limiter.find("r")
+left = lambda key="a": r.peek(key).remaining
+
+with limiter.reserve({"ip": "a"}, 40, ttl=60) as held:
+    assert left() == 60 and held.reserved == [40] and abs(held.until - limiter.now() - 60_000_000) < 30_000_000
+    assert held.extend(5).allowed and held.reserved == [45] and not held.extend(56).allowed and held.reserved == [45]
+    assert held.renew(0.5) < held.renew(600) == held.until
+    done = held.commit(12)
+    assert (done.used, done.returned, done.charged, done.late, done.repeated, done.decision.remaining) == (12, 33, 0, False, False, 88)
+assert left() == 88 and held.commit(12).repeated
+
+# An exception gives all back; a body that ends without a commit has used it all, or what it released.
+for raised in (ValueError("body"), KeyboardInterrupt()):
+    try:
+        with limiter.reserve({"ip": "a"}, 40): raise raised
+    except BaseException as error: assert error is raised
+    assert left() == 88
+with limiter.reserve({"ip": "a"}, 8) as held: held.extend(2)
+assert left() == 78
+with limiter.reserve({"ip": "a"}, 8) as held: assert held.release().returned == 8
+assert left() == 78
+
+# What does not fit.
+held = limiter.reserve({"ip": "a"}, 79)
+assert not held.allowed and held.decision.retry_after_us > 0 and left() == 78
+try:
+    with held: print("entered")
+except Refused as refused: print(refused, refused.decision.allowed)
+
+# By handles, with a number for each; past the limit; and cut by a rule.
+with limiter.reserve_all([(x, "a", 30), (y, "a", 4)], ttl=9) as held: assert held.commit([50, 1]).charged == 20
+assert x.peek("a").remaining == 50 and y.peek("a").remaining == 8
+with x.reserve("a", 10) as held: assert held.commit(70).decision.over
+assert x.peek("a").remaining == -20
+cut = limiter.reserve({"half": "z"}, 8, ttl=60)
+assert cut.reserved == [5] and cut.until - limiter.now() <= 1_000_000
+
+# At its end, by a time of the caller's.
+now = limiter.now()
+late = r.reserve("late", 90, ttl=0.000001, now=now)
+assert r.take("late", 11, now=now).allowed is False and r.take("late", 11, now=now + 1).allowed
+assert late.commit(20, now=now + 1).late and r.peek("late", now=now + 1).remaining == 69
+gone = r.reserve("late", 1, ttl=1, now=now)
+for wrong in (lambda: gone.extend(1, now=now + 1_000_000), lambda: late.renew(now=now + 1), lambda: late.commit(21, now=now + 1),
+              lambda: late.commit([1, 2], now=now + 1), lambda: late.commit(20, now=now + 700_000_000),
+              lambda: [r.reserve("full", 1) for _ in range(101)], lambda: Limiter(RULES).reserve({"ip": "a"}),
+              lambda: r.reserve("a", ttl=0), lambda: r.reserve("a", ttl=-1), lambda: r.reserve("a", 2**64), lambda: held.commit(2**64),
+              lambda: Limiter(holds_max=-1), lambda: Limiter(holds_max=10**9)):
+    try: wrong()
+    except (Error, ValueError, OverflowError) as error: print(error)
+
+# Threads settle to the unit; a limiter that is closed refuses.
+limiter = Limiter(holds_max=100)
+x, used = limiter.limits("x", Limit(10**9, 0, "fixed_bucket")), []
+def work(seed):
+    for i in range(400):
+        try:
+            with x.reserve("a", 20) as held:
+                if i % 5 == 0: raise KeyError
+                if i % 3 == 0: held.commit((i * seed) % 50)
+                used.append((i * seed) % 50 if i % 3 == 0 else 20)
+        except KeyError: pass
+threads = [threading.Thread(target=work, args=(seed,)) for seed in (7, 11)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+assert 10**9 - x.peek("a").remaining == sum(used), (x.peek("a"), sum(used))
+held = x.reserve("a", 1)
+limiter.close()
+for closed in (lambda: held.commit(1), lambda: held.extend(1), lambda: held.release(), lambda: limiter.reserve({"a": "b"})):
+    try: closed()
+    except Error as error: print(error.name)
+"""
 ZERO_BYTES = """
 from sluice_limiter import Error, Limit, Limiter
 limiter = Limiter("rules: [{ name: r, match: { ip: '*' }, actor: ip, limit: { quota: 2, window: 1m } }]")
@@ -178,14 +258,23 @@ end(first, told.append, interrupted, told.append, second)
 end(interrupted, told.append, first)
 """
 UNLOADED = """
-import _ctypes, ctypes, sys
-for _ in range(3):
-    library = ctypes.CDLL(sys.argv[1])
+import _ctypes, ctypes, os, sys, threading, time
+def use(library):
     library.sluice_create.restype = ctypes.c_void_p
     library.sluice_destroy.argtypes = [ctypes.c_void_p]
-    limiter = library.sluice_create(None, None)
+    library.sluice_reserve.argtypes = [ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int64] * 3, *[ctypes.c_void_p] * 4]
+    size, hold = 12 * 8, (ctypes.c_uint64 * 2)()
+    options = (ctypes.c_int64 * 12)(size, *[0] * 8, 1)  # sluice_options::holds_max
+    limiter = library.sluice_create(options, None)
     assert limiter
+    assert library.sluice_reserve(limiter, None, 0, 0, 1, None, None, None, hold) == 0 and hold[0] != 0
     library.sluice_destroy(limiter)
+for _ in range(3):
+    library = ctypes.CDLL(sys.argv[1])
+    thread = threading.Thread(target=use, args=[library])
+    thread.start()
+    thread.join()
+    while os.path.exists(f"/proc/self/task/{thread.native_id}"): time.sleep(0.001)
     _ctypes.dlclose(library._handle)
     assert "libsluice" not in open("/proc/self/maps").read(), "it is still loaded"
 """
@@ -250,7 +339,7 @@ class Library(unittest.TestCase):
         (folder / "limits.yaml").write_text("rules: [{ name: r, match: { ip: '*' }, actor: ip, limit: { quota: 2, window: 1m } }]")
         blocks = re.findall(r"^```cpp\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
         blocks = [block for block in blocks if "sluice/durable.h" not in block]  # durable_test.py
-        self.assertEqual(len(blocks), 3)
+        self.assertEqual(len(blocks), 4)
         for number, block in enumerate(blocks):
             with self.subTest(block=block):
                 includes = re.findall(r"^#include .*$", block, re.MULTILINE)
@@ -260,8 +349,9 @@ class Library(unittest.TestCase):
                 run(["g++", "-std=c++17", *WARNINGS, "-Wno-unused", "-o", str(program), str(source),
                      *self.flags("--cflags", "--libs"), "-lsluice-client"])
                 self.assertEqual(run([str(program)], env=self.environment, cwd=folder), "done\n")
-        [block] = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
-        run([sys.executable, "-c", block], env={**os.environ, "PYTHONPATH": str(ROOT / "bindings/python"),
+        blocks = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+        self.assertEqual(len(blocks), 2)
+        run([sys.executable, "-c", "".join(blocks)], env={**os.environ, "PYTHONPATH": str(ROOT / "bindings/python"),
                                                 "PYTHONDONTWRITEBYTECODE": "1", "SLUICE_LIMITER_LIBRARY": str(self.library)})
 
     def test_the_program_of_the_page_in_c(self) -> None:
@@ -324,6 +414,15 @@ class Library(unittest.TestCase):
         self.assertEqual(lines[0], f"cost must be {-2**63} to {2**63 - 1}, not {2**64 + 1}")
         self.assertEqual(lines[16], f"number must be 0 to {2**64 - 1}, not -1")
         self.assertTrue(last.startswith("algorithm must be one of token_bucket, ") and last.endswith(", not 'token'"), last)
+
+    def test_python_reserves_and_settles(self) -> None:
+        lines = self.python(RESERVED).splitlines()
+        self.assertEqual(lines[0], "78 of 100 units are left False")
+        words = "too_many_holds: Limiter(holds_max=...) says how many reservations there may be at a time"
+        self.assertEqual(lines[1:8], ["hold_ended", "already_settled", "already_settled", "invalid_argument", "no_such_hold", words, words])
+        self.assertEqual([line.split()[0] for line in lines[8:13]], ["ttl", "ttl", "cost", "units", "holds_max"])
+        self.assertEqual(lines[13], "invalid_argument: options::holds_max must be 0 to 100000000")
+        self.assertEqual(lines[14:], ["invalid_argument"] * 4)
 
     def test_python_owes_no_more_than_the_overdraft(self) -> None:
         self.assertEqual(self.python(OVERDRAFT).splitlines(), [

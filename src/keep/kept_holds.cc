@@ -1,0 +1,43 @@
+#include "keep/kept_holds.h"
+
+#include <utility>
+
+#include "store/changes.h"
+#include "store/log/format.h"
+
+namespace sluice::detail {
+
+kept_holds::kept_holds(store::EmbeddedStore& table, disk::Journal& journal)
+    : Store(table, nullptr), table_(table), journal_(journal) {}
+
+base::Result<bool> kept_holds::has_any() {
+  bool any = false;
+  const base::Done read = journal_.read_notes([&](std::string_view name, std::string_view) {
+    any |= !name.empty() && name.front() == store::hold_note;
+  });
+  if (!read) return read.problem();
+  return any;
+}
+
+void kept_holds::append_list(std::string& out, const request::Space& space,
+                             std::span<const limit::Limit> limits) const {
+  std::string its;
+  disk::append_space(its, space);
+  disk::append_text(out, its);
+  disk::append_limits(out, limits);
+}
+
+bool kept_holds::parse_list(std::string_view text, request::Space& space,
+                            std::vector<limit::Limit>& limits) const {
+  disk::Input input(text);
+  std::string_view its, rest;
+  return input.text(its) && input.bytes(input.left(), rest) && disk::parse_space(its, space) &&
+         disk::parse_limits(rest, limits);
+}
+
+request::Error kept_holds::keep(request::HoldNote& note) {
+  table_.changes().add_note(store::Changes::note_of(note));
+  return request::Error::none;
+}
+
+}  // namespace sluice::detail
