@@ -22,7 +22,8 @@ TEST(DurableCharges, DebtIsThereAfterAStop) {
   for (const Limit& limit :
        {window(3, ten_minutes_us), Limit{Algorithm::aligned_window, 3, {ten_minutes_us}},
         bucket(3, 3, ten_minutes_us), Limit{Algorithm::sliding_window, 3, {ten_minutes_us}},
-        Limit{Algorithm::sliding_log, 3, {ten_minutes_us}}, fixed(3)}) {
+        Limit{Algorithm::sliding_log, 3, {ten_minutes_us}}, fixed(3),
+        Limit{Algorithm::concurrency, 3, {ten_minutes_us}, ten_minutes_us}}) {
     Disk disk;
     std::optional<Life> life;
     life.emplace(disk, Durability::always);

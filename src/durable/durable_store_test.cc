@@ -65,10 +65,10 @@ struct RandomGroup {
     for (size_t p = 0; p < count; ++p) {
       const size_t kind = (dice(size_t{2}) + p * 2) % kinds().size();
       auto limits = kinds()[kind];
-      if (dice(10) == 0) limits[0].quota = limits[0].burst = limits[0].quota + 1;
-      if (limits[0].algorithm != Algorithm::token_bucket &&
-          limits[0].algorithm != Algorithm::fixed_bucket)
-        limits[0].burst = 0;
+      if (dice(10) == 0) {
+        ++limits[0].quota;
+        if (is_bucket(limits[0])) limits[0].burst = limits[0].quota;
+      }
       parts.push_back(
           {std::to_string(kind) + "/" + std::to_string(dice(3)), dice(int64_t{4}), limits});
     }
@@ -81,7 +81,8 @@ struct RandomGroup {
         {fixed(6)},
         {window(5, 50 * second), {Algorithm::sliding_log, 5, {60 * second}}},
         {{Algorithm::aligned_window, 5, {50 * second}}, {Algorithm::unlimited, 9, {}}},
-        {{Algorithm::sliding_window, 8, {70 * second}}, bucket(9, 3, 20 * second)}};
+        {{Algorithm::sliding_window, 8, {70 * second}}, bucket(9, 3, 20 * second)},
+        {{Algorithm::concurrency, 5, {30 * second}, 40 * second}}};
     return all;
   }
 

@@ -98,7 +98,7 @@ TEST(Concurrency, TheBoundIsTheMost) {
   }
 }
 
-// The example of docs/algorithms.md.
+// Leases of several lengths.
 TEST(Concurrency, AWorkedExample) {
   constexpr int64_t now = 1'800'000'000 * second;
   const Limit pool{Algorithm::concurrency, 3, {30 * second}, 300 * second};

@@ -1,5 +1,7 @@
 #include "limit/limit.h"
 
+#include <string>
+
 #include "base/check.h"
 #include "base/units.h"
 #include "limit/calendar.h"
@@ -43,6 +45,14 @@ std::string window_text(const Limit& limit) {
 
 std::string exact_window_text(const Limit& limit) {
   return limit.calendar ? limit.calendar.text() : base::spell_duration(limit.window);
+}
+
+std::string places_text(const Limit& limit) {
+  std::string text = std::to_string(limit.quota) + " at a time, " +
+                     std::string(name_of(limit.algorithm)) + ", lease " +
+                     base::format_duration(limit.window);
+  if (limit.burst != limit.window.us) text += ", at most " + base::format_duration({limit.burst});
+  return text;
 }
 
 int64_t Overdrafts::of(std::span<const Limit> list, size_t i) const {

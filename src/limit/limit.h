@@ -68,6 +68,8 @@ constexpr bool same_kind(const Limit& a, const Limit& b) {
 // The window for people: "90s" or "month@Europe/Berlin"; exact: in one unit, as policies spell it.
 std::string window_text(const Limit& limit);
 std::string exact_window_text(const Limit& limit);
+// "10 at a time, concurrency, lease 30s, at most 5m": a limit of places for people.
+std::string places_text(const Limit& limit);
 
 // The most units that a charge, or a limit that counts, lets a counter have used.
 inline constexpr int64_t used_max = (int64_t{1} << 53) - 1;

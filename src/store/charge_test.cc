@@ -35,11 +35,11 @@ std::string text(const Decision& d) {
 
 Limit random_limit(Dice& dice) {
   const auto algorithm =
-      static_cast<Algorithm>(static_cast<int>(Algorithm::fixed_window) + dice(6));
+      static_cast<Algorithm>(static_cast<int>(Algorithm::fixed_window) + dice(7));
   const int64_t quota = 1 + dice(int64_t{8}), us = 1 + dice(int64_t{20});
   if (algorithm == Algorithm::fixed_bucket) return fixed(quota);
   if (algorithm == Algorithm::token_bucket) return bucket(1 + dice(int64_t{8}), quota, us);
-  return {algorithm, quota, {us}};
+  return {algorithm, quota, {us}, algorithm == Algorithm::concurrency ? us : 0};
 }
 
 // A counter with its rule, and a model of each limit.

@@ -171,7 +171,8 @@ TEST(EmbeddedStore, LimitsOfAllAlgorithmsShareACounter) {
   const std::vector<Limit> limits = {
       {Algorithm::sliding_window, 9, {700}},  {Algorithm::token_bucket, 5, {300}, 7},
       {Algorithm::unlimited, 1, {}},          {Algorithm::sliding_log, 8, {500}},
-      {Algorithm::aligned_window, 10, {400}}, {Algorithm::fixed_window, 9, {600}}};
+      {Algorithm::aligned_window, 10, {400}}, {Algorithm::fixed_window, 9, {600}},
+      {Algorithm::concurrency, 9, {350}, 900}};
   const Space spaces[] = {{0, "", ""}, {1, "", ""}};
   std::map<std::pair<uint32_t, std::string>, std::vector<limit::State>> model;
   const auto states = [&](uint32_t space, const std::string& key) -> std::vector<limit::State>& {

@@ -4,12 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <string>
 #include <vector>
 
 #include "limit/left_out.h"
 #include "store/asking_test.h"
+#include "testing/bounds_check.h"
 #include "tests/support/dice.h"
 
 namespace sluice::store::tests {
@@ -30,11 +32,9 @@ std::vector<Limit> list_of(Dice& dice) {
   const auto size = 1 + dice(4);
   while (list.size() < static_cast<size_t>(size)) {
     const Algorithm algorithm =
-        limit::left_out::algorithms[dice(limit::left_out::algorithms.size())];
+        limit::bounds_check::counted[dice(std::size(limit::bounds_check::counted))];
     Limit limit{algorithm, 1 + dice(int64_t{12}), {minute_us * (1 + dice(int64_t{3}))}};
-    if (algorithm == Algorithm::fixed_bucket) limit.window = {};
-    if (algorithm == Algorithm::fixed_bucket || algorithm == Algorithm::token_bucket)
-      limit.burst = limit.quota;
+    limit = limit::bounds_check::limit_of(algorithm, limit.quota, limit.window.us);
     if (!limit::is_any_of_kind(list, limit)) list.push_back(limit);
   }
   return list;
@@ -147,12 +147,10 @@ TEST(ListsInTurns, RandomRequestsMatchACounterForEachLimit) {
     World one, apart;
     one.space = one.spaces.intern("inline:", "", like);
     std::vector<Limit> all;
-    for (const Algorithm algorithm : limit::left_out::algorithms) {
+    for (const Algorithm algorithm : limit::bounds_check::counted) {
       Limit limit{algorithm, 1 + dice(int64_t{9}), {minute_us * (1 + dice(int64_t{3}))}};
-      if (algorithm == Algorithm::fixed_bucket) limit.window = {};
-      if (algorithm == Algorithm::fixed_bucket || algorithm == Algorithm::token_bucket)
-        limit.burst = limit.quota;
-      if (algorithm != Algorithm::sliding_log || limit.quota < 8) all.push_back(limit);
+      limit = limit::bounds_check::limit_of(algorithm, limit.quota, limit.window.us);
+      if (!limit::has_runs(limit) || limit.quota < 8) all.push_back(limit);
     }
     base::Time now{1'800'000'000'000'000 + dice(minute_us)};
     std::vector<bool> used(all.size());

@@ -44,6 +44,7 @@ TEST(Verbs, MatchTheAlgorithms) {
       {bucket(7, 5, 40)},
       {fixed(6)},
       {window(5, 50), {Algorithm::sliding_log, 5, {60}}},
+      {{Algorithm::concurrency, 5, {30}, 60}},
       {{Algorithm::aligned_window, 5, {50}}, {Algorithm::unlimited, 9, {}}},
       {{Algorithm::sliding_window, 8, {70}}, bucket(9, 3, 20), fixed(20)}};
   std::map<std::string, std::vector<State>> model;

@@ -149,9 +149,8 @@ struct Model {
     for (const Part& part : parts) release(part.key, now);
   }
   static bool never_fits(const Part& part) {
-    return std::any_of(part.limits.begin(), part.limits.end(), [&](const Limit& l) {
-      return part.cost > (l.burst > 0 ? l.burst : l.quota);
-    });
+    return std::any_of(part.limits.begin(), part.limits.end(),
+                       [&](const Limit& l) { return part.cost > units_max(l); });
   }
   // True: taken at once.
   bool wait(uint32_t ticket, const Part& part, Time now, std::vector<Decision>& out,
@@ -219,7 +218,7 @@ struct Trial {
 
   Limit random_limit() {
     const int64_t quota = 1 + dice(int64_t{8}), us = 1 + dice(int64_t{60});
-    switch (dice(7)) {
+    switch (dice(8)) {
       case 0:
         return fixed(quota);
       case 1:
@@ -230,6 +229,8 @@ struct Trial {
         return {Algorithm::sliding_window, quota, {us}};
       case 4:
         return {Algorithm::sliding_log, quota, {us}};
+      case 5:
+        return {Algorithm::concurrency, quota, {us}, us + dice(int64_t{20})};
       default:
         return bucket(1 + dice(int64_t{10}), quota, us);
     }

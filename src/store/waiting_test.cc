@@ -116,14 +116,15 @@ TEST(Waiting, ATakeAfterAWaiterIsRefusedWithASufficientRetryAfter) {
 TEST(Waiting, RetryAfterIsSufficientAfterManyWaiters) {
   for (const Algorithm algorithm :
        {Algorithm::token_bucket, Algorithm::fixed_window, Algorithm::aligned_window,
-        Algorithm::sliding_window, Algorithm::sliding_log}) {
+        Algorithm::sliding_window, Algorithm::sliding_log, Algorithm::concurrency}) {
     for (int64_t waiting = 0; waiting < 35; ++waiting) {
       World w;
       Counting completions;
       Limit limit{algorithm, 10, {second}};
       if (algorithm == Algorithm::token_bucket) limit.burst = 13;
+      if (algorithm == Algorithm::concurrency) limit.burst = second;
       Time now{10 * second + 123'456};
-      w.ask({{"k", limit.burst == 0 ? 10 : 13, {limit}}}, now);
+      w.ask({{"k", units_max(limit), {limit}}}, now);
       now.us += 50'000;
       for (uint32_t i = 0; i < waiting; ++i) w.wait(completions, i, {{"k", 1, {limit}}}, now);
       const Asked refused = w.ask({{"k", 1, {limit}}}, now);
@@ -142,6 +143,44 @@ TEST(Waiting, RetryAfterIsSufficientAfterManyWaiters) {
           << name_of(algorithm) << " behind " << waiting << ", of whom are answered " << answers;
     }
   }
+}
+
+// Who waits for a place is the next holder in the microsecond in which a lease ends, whichever ends
+// first.
+TEST(Waiting, APlaceGoesToTheFirstWaiterWhenALeaseEnds) {
+  World w;
+  Counting completions;
+  const Limit long_lease{Algorithm::concurrency, 2, {20 * second}, 30 * second};
+  const Limit short_lease{Algorithm::concurrency, 2, {5 * second}, 30 * second};
+  w.ask({{"k", 1, {long_lease}}}, {0});
+  w.ask({{"k", 1, {short_lease}}}, {second});
+  const Asked asked = w.wait(completions, 1, {{"k", 1, {short_lease}}}, {2 * second});
+  EXPECT_TRUE(asked.group.parked);
+  EXPECT_EQ(asked[0].retry_after.us, 4 * second);
+  w.wait(completions, 2, {{"k", 2, {short_lease}}}, {2 * second});
+  EXPECT_EQ(w.answered(completions, {6 * second - 1}), Tickets{});
+  EXPECT_EQ(w.next->us, 6 * second);
+  EXPECT_EQ(w.answered(completions, {6 * second}), (Tickets{1}));
+  EXPECT_EQ(completions.settled[0].at.us, 6 * second);
+  // A large one is not overtaken, and has its two places when the last of both is back.
+  EXPECT_FALSE(w.ask({{"k", 1, {short_lease}}}, {12 * second}).allowed());
+  EXPECT_EQ(w.answered(completions, {20 * second - 1}), Tickets{});
+  EXPECT_EQ(w.answered(completions, {20 * second}), (Tickets{2}));
+}
+
+TEST(Waiting, APutWakesWhoWaitsForAPlace) {
+  World w;
+  Counting completions;
+  const Limit two{Algorithm::concurrency, 2, {60 * second}, 60 * second};
+  w.ask({{"k", 2, {two}}}, {0});
+  w.wait(completions, 1, {{"k", 1, {two}}}, {1});
+  EXPECT_EQ(w.answered(completions, {1}), Tickets{});
+  EXPECT_EQ(w.next->us, 60 * second);
+  completions.wakes = 0;
+  w.put({{"k", 1, {two}}}, {2});
+  EXPECT_EQ(completions.wakes, 1);
+  EXPECT_EQ(w.answered(completions, {3}), (Tickets{1}));
+  EXPECT_EQ(w.left({"k", 0, {two}}, {3}), 0);
 }
 
 TEST(Waiting, APutAnswersInOrderAsManyAsItsUnitsAllow) {

@@ -93,8 +93,8 @@ constexpr std::array stored_algorithms = {
     Algorithm::sliding_log,    Algorithm::fixed_bucket, Algorithm::gcra_cell,
     Algorithm::gcra_crab,      Algorithm::gcra_redis};
 // In place of an algorithm's: an aligned_window of a calendar, whose text stands in place of the
-// window and the burst.
-constexpr uint64_t stored_calendar = stored_algorithms.size();
+// window and the burst; and what came after it.
+constexpr uint64_t stored_calendar = stored_algorithms.size(), stored_concurrency = 12;
 static_assert(stored_calendar == 11);
 
 // The same.
@@ -110,6 +110,7 @@ bool is_usable(const Limit& limit) {
   if (!limit::has_counter(limit.algorithm)) return true;
   if (limit.algorithm == Algorithm::fixed_bucket) return limit.burst >= 1;
   const int64_t least = limit.algorithm == Algorithm::aligned_window ? 0 : 1;
+  if (limit.algorithm == Algorithm::concurrency && limit.burst < limit.window.us) return false;
   return limit.quota >= least && limit.window.us >= 1 &&
          (limit.algorithm != Algorithm::token_bucket || limit.burst >= 1);
 }
@@ -379,8 +380,10 @@ void append_limits(std::string& out, std::span<const Limit> limits) {
     }
     const auto* const at =
         std::find(stored_algorithms.begin(), stored_algorithms.end(), limit.algorithm);
-    SLUICE_CHECK(at != stored_algorithms.end());
-    append_varint(out, static_cast<uint64_t>(at - stored_algorithms.begin()));
+    const bool is_places = limit.algorithm == Algorithm::concurrency;
+    SLUICE_CHECK(is_places || at != stored_algorithms.end());
+    append_varint(out, is_places ? stored_concurrency
+                                 : static_cast<uint64_t>(at - stored_algorithms.begin()));
     append_varint(out, zigzag(limit.quota));
     append_varint(out, zigzag(limit.window.us));
     append_varint(out, zigzag(limit.burst));
@@ -394,7 +397,7 @@ bool parse_limits(std::string_view bytes, std::vector<Limit>& limits) {
   limits.clear();
   for (size_t i = 0; i < count; ++i) {
     Limit limit;
-    if (!input.varint(algorithm) || algorithm > stored_calendar) return false;
+    if (!input.varint(algorithm) || algorithm > stored_concurrency) return false;
     const auto is_count = [](int64_t n) { return n >= 0 && n <= base::bounds::quota_max; };
     if (algorithm == stored_calendar) {
       std::string_view text;
@@ -408,7 +411,8 @@ bool parse_limits(std::string_view bytes, std::vector<Limit>& limits) {
       limits.push_back(limit);
       continue;
     }
-    limit.algorithm = stored_algorithms[algorithm];
+    limit.algorithm =
+        algorithm == stored_concurrency ? Algorithm::concurrency : stored_algorithms[algorithm];
     if (!input.number(limit.quota) || !input.number(limit.window.us) ||
         !input.number(limit.burst) || !is_count(limit.quota) || !is_count(limit.burst) ||
         limit.window.us < 0 || limit.window.us > base::bounds::window_us_max || !is_usable(limit))

@@ -217,6 +217,9 @@ TEST(StoreFormat, SpacesAndLimitsThatCannotBeAreRefused) {
   };
   EXPECT_TRUE(is_read({Algorithm::token_bucket, 5, {7}, 9}));
   EXPECT_TRUE(is_read({Algorithm::gcra_redis, 1, {1}, 1}));
+  EXPECT_TRUE(is_read({Algorithm::concurrency, 5, {7}, 9}));
+  EXPECT_FALSE(is_read({Algorithm::concurrency, 5, {7}, 6}));
+  EXPECT_FALSE(is_read({Algorithm::concurrency, 0, {7}, 7}));
   EXPECT_TRUE(is_read({Algorithm::aligned_window, 0, {7}, 0}));  // which denies all, and counts
   // Windows of the calendar, also one of a zone that is not there any more.
   for (const char* window : {"hour@UTC", "month@UTC,month_day=9", "year@Europe/Atlantis"}) {
