@@ -25,7 +25,9 @@ extern const std::string_view lua_redis_clock, lua_told_clock;
 // state as well. A state is a flat list of marks and units (limit::State), empty for a fresh
 // counter.
 extern const std::string_view lua_token_bucket, lua_sliding_window, lua_sliding_log,
-    lua_fixed_bucket, lua_always;
+    lua_concurrency, lua_fixed_bucket, lua_always;
+// For lists of runs: lua_sliding_log and lua_concurrency need it.
+extern const std::string_view lua_merge;
 // F.x and P.x for gcra_*; needs lua_wide. If the state does not change, they return the same table.
 extern const std::string_view lua_gcra;
 // load_tat and write_tat, for a counter of gcra_cell that is shared with redis-cell. Needs lua_wide

@@ -355,19 +355,36 @@ F.s = function(s, q, w, b, c)
 end
 )lua";
 
-const std::string_view lua_sliding_log = R"lua(
-local function merge_pair(runs, w)
-  local length, best, loss = div(w - ONE, N('31')) + ONE
-  for i = #runs - 1, 3, -2 do  -- the older one
-    if div(runs[i], length) == div(runs[i - 2], length) then
+// merge_in_slots(runs, length): two runs of one slot become one, or of all where there is no
+// length. False: no two are in one slot.
+const std::string_view lua_merge = R"lua(
+local function merge_in_slots(runs, length)
+  local best, loss
+  for i = #runs - 1, 3, -2 do  -- the one that ends first
+    if not length or div(runs[i], length) == div(runs[i - 2], length) then
       local its = mul(runs[i - 2] - runs[i], runs[i + 1])
       if not best or its < loss then best = i loss = its end
     end
   end
+  if not best then return false end
   runs[best - 1] = runs[best - 1] + runs[best + 1]
   table.remove(runs, best)
   table.remove(runs, best)
+  return true
 end
+local function slot_of(us) return div(us - ONE, N('31')) + ONE end
+-- The wait until the runs that end first have left room for `c`.
+local function wait_for(runs, left, c)
+  local i = #runs + 1
+  while left < c do
+    i = i - 2
+    left = left + runs[i + 1]
+  end
+  return runs[i] - now
+end
+)lua";
+
+const std::string_view lua_sliding_log = R"lua(
 F.l = function(s, q, w, b, c)
   local latest, runs, used, cut = now + w, {}, Z, false
   for i = 1, #s, 2 do
@@ -387,14 +404,7 @@ F.l = function(s, q, w, b, c)
   local ok = c <= left
   if not ok then
     retry = NEVER
-    if c <= q then
-      local free, i = left, #runs + 1
-      while free < c do
-        i = i - 2
-        free = free + runs[i + 1]
-      end
-      retry = runs[i] - now
-    end
+    if c <= q then retry = wait_for(runs, left, c) end
   elseif c > Z then
     left = left - c
     if runs[1] and runs[1] == latest then
@@ -402,10 +412,44 @@ F.l = function(s, q, w, b, c)
     else
       table.insert(runs, 1, c)
       table.insert(runs, 1, latest)
-      if #runs > 64 then merge_pair(runs, w) end
+      if #runs > 64 then merge_in_slots(runs, slot_of(w)) end
     end
   end
   return ok, left, runs[1] and runs[1] - now or Z, retry, runs, cut
+end
+)lua";
+
+const std::string_view lua_concurrency = R"lua(
+-- The runs that are not over, and their units.
+local function places_of(s)
+  local runs, used = {}, Z
+  for i = 1, #s, 2 do
+    if s[i + 1] <= Z or s[i] <= now then break end
+    used = used + s[i + 1]
+    runs[i] = s[i]
+    runs[i + 1] = s[i + 1]
+  end
+  return runs, used
+end
+F.p = function(s, q, w, b, c)
+  local runs, used = places_of(s)
+  local left, retry = q - used, Z
+  local ok = c <= left
+  if not ok then
+    retry = c <= q and wait_for(runs, left, c) or NEVER
+  elseif c > Z then
+    left = left - c
+    local ends, i = now + w, 1
+    while runs[i] and runs[i] > ends do i = i + 2 end
+    if runs[i] and runs[i] == ends then
+      runs[i + 1] = runs[i + 1] + c
+    else
+      table.insert(runs, i, c)
+      table.insert(runs, i, ends)
+      if #runs > 64 and not merge_in_slots(runs, slot_of(b)) then merge_in_slots(runs) end
+    end
+  end
+  return ok, left, runs[1] and runs[1] - now or Z, retry, runs, false
 end
 )lua";
 
@@ -466,6 +510,21 @@ P.l = function(s, units)
   end
   return next
 end
+P.p = function(s, units)
+  local next = places_of(s)
+  while #next > 0 and units > Z do
+    local n = #next
+    if units >= next[n] then
+      units = units - next[n]
+      next[n] = nil
+      next[n - 1] = nil
+    else
+      next[n] = next[n] - units
+      units = Z
+    end
+  end
+  return next
+end
 P.b = function(s, units, q, w, b)
   local missing = (s[2] or Z) - units
   if missing > Z then return {Z, missing} end
@@ -478,7 +537,8 @@ local function parts_of(alg, s, q, w, b)
   if alg == 'b' then return b, s[2] or Z, ONE end
   return capacity(q, w, b, now), missing_of(s, q, w, b), w
 end
--- Keeps the newest `most` runs; the units of older ones are added to the last of these.
+local function has_runs(a) return a == 'l' or a == 'p' end
+-- Keeps the `most` runs that end last; the units of the others are added to the first of these.
 local function keep_runs(s, most)
   local next = {}
   for i = 1, #s do
@@ -488,8 +548,8 @@ local function keep_runs(s, most)
   return next
 end
 local function log_cells(l) return tonumber(S(least(l[2], N('32')))) end
--- `from` and `to` are limits: lists of algorithm, quota, window, burst. The runs of a counter in debt
--- that has more than its cells stay apart.
+-- `from` and `to` are limits: lists of algorithm, quota, window, burst. The runs of places, and of a
+-- counter in debt that has more than its cells, stay apart.
 local function carry_over(s, from, to, carry)
   local f, t = from[1], to[1]
   if f == 'b' and t == 'b' and carry ~= 'l' then return s end
@@ -522,7 +582,7 @@ local function carry_over(s, from, to, carry)
     return (bucket_of(bounded(missing, to[2], to[3], now), to[2], cap))
   end
   if f ~= t or not P[t] then return {} end
-  if t ~= 'f' and from[3] ~= to[3] then return {} end
+  if t ~= 'f' and t ~= 'p' and from[3] ~= to[3] then return {} end
   local _, _, _, _, kept = F[f](s, from[2], from[3], from[4], Z)
   if t == 'l' and #kept <= 2 * log_cells(from) then kept = keep_runs(kept, log_cells(to)) end
   local _, _, _, _, next = F[t](kept, to[2], to[3], to[4], Z)
@@ -533,7 +593,7 @@ end
 // limit/carry_list.cc in Lua, step by step. A source is a limit `l` (algorithm, quota, window,
 // burst) with its state `s`.
 const std::string_view lua_carry_list = R"lua(
-local function same_kind(a, b) return a[1] == b[1] and a[3] == b[3] end
+local function same_kind(a, b) return a[1] == b[1] and (a[3] == b[3] or a[1] == 'p') end
 -- Windows of the clock and of the calendar are of one algorithm.
 local function algorithm_of(l) return l[1] == 'm' and 'a' or l[1] end
 local function is_fresh(one)
@@ -548,7 +608,7 @@ local function is_stricter(a, b)
 end
 local function cells_of(l)
   if l[1] == 's' then return 2 end
-  if l[1] == 'l' then return log_cells(l) end
+  if has_runs(l[1]) then return log_cells(l) end
   if l[1] == 'u' or l[1] == 'd' then return 0 end
   return 1
 end
@@ -562,7 +622,7 @@ local function close(limits, states)
   end
   for i, l in ipairs(limits) do
     local cells, s = cells_of(l), states[i]
-    if l[1] == 'l' and s and #s > 2 * cells then
+    if has_runs(l[1]) and s and #s > 2 * cells then
       local kept = math.min(#s / 2 - cells, math.max(71 - count, 0))
       states[i] = keep_runs(s, cells + kept)
       if kept > 0 then count = count + 1 + kept end
@@ -573,16 +633,16 @@ end
 -- The cells of a limit that is left out, and the cells of its head.
 local function left_cells_of(one)
   local l, cells = one.l, cells_of(one.l)
-  if l[1] == 'l' then cells = #one.s / 2 end
+  if has_runs(l[1]) then cells = #one.s / 2 end
   if l[1] == 't' and one.s[3] then cells = 2 end
-  return cells, l[1] == 't' and l[4] ~= l[2] and 2 or 1
+  return cells, (l[1] == 'p' or l[1] == 't' and l[4] ~= l[2]) and 2 or 1
 end
 -- Those limits left out for which there is room behind `count` cells.
 local function keep_left(all, count)
   local kept = {}
   for _, one in ipairs(all) do
     local s, cells, head = one.s, left_cells_of(one)
-    if one.l[1] == 'l' and count + head + cells > 64 then
+    if has_runs(one.l[1]) and count + head + cells > 64 then
       cells = math.max(64 - count - head, 0)
       s = cells > 0 and keep_runs(s, cells)
     end
@@ -604,20 +664,24 @@ end
 -- a state for each limit of `to`, and the limits that are left out from now on.
 local function carry_list(was, left, to, carry)
   local same, back, lends, memory, next, tail = {}, {}, {}, {}, {}, {}
-  for i, l in ipairs(to) do
-    same[i] = first(was, function(one) return not one.paired and same_kind(one.l, l) end)
-    if same[i] then same[i].paired = true end
-  end
-  for i, l in ipairs(to) do
-    if not same[i] then
-      back[i] = first(left, function(one) return not one.paired and same_kind(one.l, l) end)
-      if back[i] then back[i].paired = true end
+  local function pair(all, found, exact)
+    for i, l in ipairs(to) do
+      if not same[i] and not found[i] then
+        found[i] = first(all, function(one)
+          return not one.paired and same_kind(one.l, l) and (not exact or one.l[3] == l[3])
+        end)
+        if found[i] then found[i].paired = true end
+      end
     end
   end
+  pair(was, same, true)
+  pair(was, same)
+  pair(left, back, true)
+  pair(left, back)
   local function changes(i)
     if not same[i] then return true end
     local a, b = same[i].l, to[i]
-    return a[2] ~= b[2] or a[4] ~= b[4]
+    return a[2] ~= b[2] or a[3] ~= b[3] or a[4] ~= b[4]
   end
   for _, one in ipairs(left) do
     if not one.paired then
@@ -690,7 +754,7 @@ local function carry_list(was, left, to, carry)
   end
   for _, logs in ipairs({false, true}) do
     for _, one in ipairs(was) do
-      if (one.l[1] == 'l') == logs and not one.paired and not is_fresh(one) and
+      if has_runs(one.l[1]) == logs and not one.paired and not is_fresh(one) and
          not (carry == 'l' and one.lent) and
          not first(left, function(o) return not o.paired and same_kind(o.l, one.l) end) then
         tail[#tail + 1] = one
@@ -742,7 +806,7 @@ local function charge(s, l, cost, most_debt)
     ok, left, reset, _, next = F[a](s, q, w, b, cost)
     took = ok and cost or Z
   else
-    local most = a == 'm' and b or FULL
+    local most = (a == 'm' or a == 'p') and b or FULL
     _, left = F[a](s, FULL, w, most, Z)
     took = least(cost, left)
     if most_debt then took = least(took, left - (FULL - most_of(l)) + most_debt) end

@@ -136,11 +136,11 @@ local function read(v)
   local states, limits = name and read_states(rest), {}
   if not states then return nil end
   local own = match(name, '^([^|]*)|')
-  for letter, q, w, b in gmatch(name, ';([fatslbudchgm])(%d+),(%d+),(%d+)') do
+  for letter, q, w, b in gmatch(name, ';([fatslbpudchgm])(%d+),(%d+),(%d+)') do
     limits[#limits + 1] = {letter, N(q), N(w), N(b)}
     local s = states[#limits]
     local four = s and #s == 4
-    if s and s[1] and letter ~= 'l' and letter ~= 't' and (letter == 's') ~= four then return nil end
+    if s and s[1] and not has_runs(letter) and letter ~= 't' and (letter == 's') ~= four then return nil end
     if letter == 't' and s and s[3] and not four then return nil end
     if s and #s > 64 then return nil end
   end
@@ -148,7 +148,7 @@ local function read(v)
   local was, left = {}, {}
   local at = own and 0 or #limits
   if own then
-    for _ in gmatch(own, ';[fatslbudchgm]%d+,%d+,%d+') do at = at + 1 end
+    for _ in gmatch(own, ';[fatslbpudchgm]%d+,%d+,%d+') do at = at + 1 end
   end
   for i = 1, #limits do
     local one = {l = limits[i], s = states[i]}
@@ -703,8 +703,8 @@ if all then
   for k = 1, #charges do
     local c, r = charges[k], {}
     for i = 1, c.verb == 't' and c.n or 0 do
-      local s = c.next[i]
-      r[i] = s[1] and S(s[1]) .. ':' .. S(s[2]) or '-'
+      local s, l = c.next[i], c.at + 4 * (i - 1)
+      r[i] = s[1] and S(A[l] == 'p' and now + N(A[l + 2]) or s[1]) .. ':' .. S(s[2]) or '-'
     end
     receipts[k] = table.concat(r, ',')
   end
@@ -759,7 +759,9 @@ local function receipts_of(charges, all)
       for i = 1, #c.limits do
         local s, taken = c.next[i], all or c.verb ~= 'c' or sub(c.over, i, i) == '1'
         local took = c.took and c.took[i]
-        r[i] = taken and s[1] and (not took or took > Z) and S(s[1]) .. ':' .. S(s[2]) or '-'
+        local l = c.limits[i]
+        local mark = l[1] == 'p' and now + l[3] or s[1]
+        r[i] = taken and s[1] and (not took or took > Z) and S(mark) .. ':' .. S(s[2]) or '-'
         if took and r[i] ~= '-' then r[i] = r[i] .. ':' .. S(took) end
       end
     end
@@ -815,6 +817,28 @@ function U.l(s, m, p, q, w, b, c)
   end
   return next
 end
+-- From the run of its end alone, or of many runs the one that it may have been merged into: another
+-- one's place must not come back early.
+function U.p(s, m, p, q, w, b, c)
+  if c <= Z or m <= now or not s[1] then return s end
+  local at
+  for i = 1, #s, 2 do
+    if s[i] < m then break end
+    at = i
+  end
+  if not at or s[at + 1] < c then return nil end
+  if s[at] ~= m and (#s < 64 or div(s[at], slot_of(b)) ~= div(m, slot_of(b))) then return nil end
+  local next = {}
+  for i = 1, #s, 2 do
+    local units = s[i + 1]
+    if i == at then units = units - c end
+    if units > Z then
+      next[#next + 1] = s[i]
+      next[#next + 1] = units
+    end
+  end
+  return next
+end
 function U.b(s, m, p, q, w, b, c)
   if not s[2] or s[2] < c then return s end
   if s[2] == c then return {} end
@@ -828,7 +852,7 @@ local function undo_own(key, v, name, cost, costs, keep_fresh, n, receipt, from)
   local its, rest = match(v, '^(s1;%S+) (.*)$')
   local states, limits = its and read_states(rest), {}
   if not states then return false end
-  for one in gmatch(its, ';([fatslbudchgm]%d+,%d+,%d+)') do limits[#limits + 1] = one end
+  for one in gmatch(its, ';([fatslbpudchgm]%d+,%d+,%d+)') do limits[#limits + 1] = one end
   if #limits ~= #states then return false end
   local i, all = 0, true
   for one in gmatch(receipt, '[^,]+') do

@@ -55,6 +55,8 @@ char letter_of(Algorithm algorithm) {
       return 'l';
     case Algorithm::fixed_bucket:
       return 'b';
+    case Algorithm::concurrency:
+      return 'p';
     case Algorithm::gcra_cell:
       return 'c';
     case Algorithm::gcra_crab:
@@ -72,6 +74,8 @@ bool is_wide(const Limit& limit) {
     case Algorithm::sliding_window:
     case Algorithm::sliding_log:
       return Wide{limit.quota} * limit.window.us >= product_max;
+    case Algorithm::concurrency:
+      return Wide{limit.quota} * limit.burst >= product_max;
     case Algorithm::gcra_cell:
     case Algorithm::gcra_crab:
     case Algorithm::gcra_redis:

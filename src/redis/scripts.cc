@@ -23,8 +23,9 @@ const ScriptPart parts[] = {
     {Algorithm::aligned_window, lua_aligned_window, lua_window},
     {Algorithm::token_bucket, lua_token_bucket},
     {Algorithm::sliding_window, lua_sliding_window},
-    {Algorithm::sliding_log, lua_sliding_log},
+    {Algorithm::sliding_log, lua_merge, lua_sliding_log},
     {Algorithm::fixed_bucket, lua_fixed_bucket},
+    {Algorithm::concurrency, lua_merge, lua_concurrency},
 };
 
 std::string sha1(std::string_view text) {

@@ -26,7 +26,7 @@ struct Script {
 
 // A bit for each algorithm.
 using Algorithms = uint32_t;
-inline constexpr size_t algorithm_sets = 1 << 8;
+inline constexpr size_t algorithm_sets = 1 << 9;
 constexpr Algorithms algorithm_bit(limit::Algorithm algorithm) {
   return Algorithms{1} << static_cast<unsigned>(algorithm);
 }

@@ -1339,9 +1339,11 @@ void WorkerClient::enqueue(Waiting& w, base::Time now) {
     if (!queue.empty()) shared_.queues.enter(queue, w.arrival, charge.cost, completions_);
   }
   w.at = at;
-  const bool put_back = std::any_of(
-      charge.limits.begin(), charge.limits.end(),
-      [](const limit::Limit& l) { return l.algorithm == limit::Algorithm::fixed_bucket; });
+  const bool put_back =
+      std::any_of(charge.limits.begin(), charge.limits.end(), [](const limit::Limit& l) {
+        return l.algorithm == limit::Algorithm::fixed_bucket ||
+               l.algorithm == limit::Algorithm::concurrency;
+      });
   const bool taken_back = shared_.first.has_slots() && shared_.options.settles_across_slots;
   int64_t wait_us = longest < 0 ? ask_pause_us : longest;
   if (put_back || taken_back || !may_ask(w)) wait_us = std::min(wait_us, look_again());

@@ -23,13 +23,19 @@ namespace {
 using Json = nlohmann::json;
 
 const std::vector<std::string> algorithms = {"fixed_window",   "aligned_window", "token_bucket",
-                                             "sliding_window", "sliding_log",    "fixed_bucket"};
+                                             "sliding_window", "sliding_log",    "fixed_bucket",
+                                             "concurrency"};
+
+std::string window_of(const std::string& name) {
+  if (name == "fixed_bucket") return "";
+  return name == "concurrency" ? ", lease: 30d" : ", window: 30d";
+}
 
 // A rule of each algorithm: 100 units of each actor under the key of that name.
 std::string rules() {
   std::string text = "rules:\n";
   for (const std::string& name : algorithms) {
-    const std::string window = name == "fixed_bucket" ? "" : ", window: 30d";
+    const std::string window = window_of(name);
     text += "  - { name: " + name + ", match: { " + name + ": \"*\" }, actor: " + name +
             ", limit: { quota: 100, algorithm: " + name + window + " } }\n";
   }
@@ -40,7 +46,7 @@ std::string rules() {
 std::string bounded_rules(int64_t overdraft) {
   std::string text;
   for (const std::string& name : algorithms) {
-    const std::string window = name == "fixed_bucket" ? "" : ", window: 30d";
+    const std::string window = window_of(name);
     text += "  - { name: owes-" + name + ", match: { owes-" + name + ": \"*\" }, actor: owes-" +
             name + ", limit: { quota: 100, over: count, overdraft: " + std::to_string(overdraft) +
             ", algorithm: " + name + window + " } }\n";

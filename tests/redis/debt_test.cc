@@ -26,10 +26,12 @@ using tests::Dice;
 constexpr int64_t start_us = 1'800'000'000'000'000, minute_us = 60'000'000;
 constexpr std::array counted = {Algorithm::fixed_window, Algorithm::aligned_window,
                                 Algorithm::token_bucket, Algorithm::sliding_window,
-                                Algorithm::sliding_log,  Algorithm::fixed_bucket};
+                                Algorithm::sliding_log,  Algorithm::fixed_bucket,
+                                Algorithm::concurrency};
 
 Limit limit_of(Algorithm algorithm, int64_t quota, int64_t window_us = minute_us) {
   if (algorithm == Algorithm::fixed_bucket) return {algorithm, quota, {}, quota};
+  if (algorithm == Algorithm::concurrency) return {algorithm, quota, {window_us}, window_us};
   return {algorithm, quota, {window_us}, algorithm == Algorithm::token_bucket ? quota : 0};
 }
 
@@ -71,8 +73,9 @@ void play(uint32_t seed, Weight least, int rounds, int64_t scale) {
       std::vector<Limit> list = lists[changes && dice(4) == 0 ? dice(lists.size()) : 0];
       for (Limit& one : list) {
         one.quota *= scale;
-        one.burst *= scale;
+        if (is_bucket(one)) one.burst *= scale;
       }
+      while (limit::cells(list) > limit::cells_max) list.pop_back();
       Question q;
       const Verb verb = dice(2) == 0   ? Verb::charge
                         : dice(3) == 0 ? Verb::take

@@ -108,17 +108,25 @@ std::vector<Kind> kinds() {
   return all;
 }
 
+// The record has the numbers of algorithms from before there were places, of which it has none.
+int number_of(Algorithm algorithm) {
+  return static_cast<int>(algorithm) - (algorithm > Algorithm::concurrency ? 1 : 0);
+}
+Algorithm algorithm_of(int number) {
+  return static_cast<Algorithm>(number + (number >= static_cast<int>(Algorithm::concurrency)));
+}
+
 ordered_json json_of(const std::vector<Limit>& limits) {
   ordered_json json = ordered_json::array();
   for (const Limit& one : limits)
-    json.push_back({static_cast<int>(one.algorithm), one.quota, one.window.us, one.burst});
+    json.push_back({number_of(one.algorithm), one.quota, one.window.us, one.burst});
   return json;
 }
 
 std::vector<Limit> limits_of(const ordered_json& json) {
   std::vector<Limit> limits;
   for (const auto& one : json)
-    limits.push_back({static_cast<Algorithm>(one[0].get<int>()), one[1], {one[2]}, one[3]});
+    limits.push_back({algorithm_of(one[0].get<int>()), one[1], {one[2]}, one[3]});
   return limits;
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/bounds.h"
 #include "redis/script_call.h"
 #include "testing/grants_model.h"
 #include "testing/some_calendar.h"
@@ -32,10 +33,14 @@ struct Sizes {
   bool calendars = false;  // half of the limits have windows of the calendar
 };
 
+int64_t longest_lease(Dice& dice, int64_t lease) {
+  return std::min(lease + dice(lease), std::max(lease, base::bounds::window_us_max));
+}
+
 Limit random_limit(Dice& dice, const Sizes& sizes, bool may_lack_counter) {
   const int64_t quota = 1 + dice(sizes.quota), window = 1 + dice(sizes.window);
   if (sizes.calendars && dice(2) == 0) return tests::calendar_limit(dice(size_t{7}), quota);
-  switch (dice(may_lack_counter ? 9 : 6)) {
+  switch (dice(may_lack_counter ? 10 : 7)) {
     case 0:
       return {Algorithm::fixed_window, quota, {window}, 0};
     case 1:
@@ -49,8 +54,10 @@ Limit random_limit(Dice& dice, const Sizes& sizes, bool may_lack_counter) {
     case 5:
       return {Algorithm::fixed_bucket, quota, {}, quota};
     case 6:
-      return {Algorithm::unlimited, quota, {dice(int64_t{2})}, 0};
+      return {Algorithm::concurrency, quota, {window}, longest_lease(dice, window)};
     case 7:
+      return {Algorithm::unlimited, quota, {dice(int64_t{2})}, 0};
+    case 8:
       return {Algorithm::deny, 0, {}, 0};
     default:
       return {Algorithm::token_bucket, quota, {window}, quota};
@@ -114,6 +121,7 @@ void play(const Sizes& sizes, Weight least, uint32_t seed, int rounds, bool with
           l.quota = 1 + dice(sizes.quota);
           if (l.burst > 0) l.burst = l.window.us == 0 ? l.quota : 1 + dice(sizes.quota);
           if (l.window.us > 1 && !l.calendar && dice(2) == 0) l.window.us = 1 + dice(sizes.window);
+          if (l.algorithm == Algorithm::concurrency) l.burst = longest_lease(dice, l.window.us);
         }
       }
       // Or the order or the number of limits changes.
@@ -450,7 +458,7 @@ void play_ahead(const Sizes& sizes, uint32_t seed) {
     for (int i = 0; i < 3; ++i, now += dice(int64_t{10}))
       ASSERT_EQ(ask(Verb::take, dice(sizes.quota), {}), "");
     Question waits;
-    const int64_t most = list[0].burst > 0 ? list[0].burst : list[0].quota;
+    const int64_t most = units_max(list[0]);
     waits.add(space, key, list, both.spaces, Verb::take, 1 + dice(most));
     waits.charges[0].limits = both.spaces.limits(waits.charges[0].limits_id);
     const std::vector<Charge> theirs = waits.charges;

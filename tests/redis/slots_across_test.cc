@@ -39,7 +39,8 @@ Two two_of(tests::RedisCluster& cluster, int number) {
 constexpr int64_t large = 1'000;
 
 Limit limit_of(Algorithm algorithm, int64_t quota) {
-  return {algorithm, quota, base::seconds(86'400), quota};
+  const base::Duration day = base::seconds(86'400);
+  return {algorithm, quota, day, algorithm == Algorithm::concurrency ? day.us : quota};
 }
 
 int64_t left_in(ClusterWorld& world, const std::string& key, const Limit& limit) {
@@ -80,7 +81,8 @@ TEST(AcrossSlots, ARefusalReturnsTheUnitsOfEarlierSlots) {
   int number = 0;
   for (const Algorithm algorithm :
        {Algorithm::fixed_window, Algorithm::aligned_window, Algorithm::token_bucket,
-        Algorithm::sliding_window, Algorithm::sliding_log, Algorithm::fixed_bucket}) {
+        Algorithm::sliding_window, Algorithm::sliding_log, Algorithm::fixed_bucket,
+        Algorithm::concurrency}) {
     SCOPED_TRACE(static_cast<int>(algorithm));
     const Two a = two_of(cluster, ++number), b = two_of(cluster, ++number);
     expect_taken_back(world, a.first, a.second, algorithm);
@@ -98,7 +100,7 @@ TEST(AcrossSlots, ARefusalMakesAFreshCounterFreshAgain) {
   const Two two = two_of(cluster, 1);
   for (const Algorithm algorithm :
        {Algorithm::fixed_window, Algorithm::token_bucket, Algorithm::sliding_window,
-        Algorithm::sliding_log, Algorithm::fixed_bucket}) {
+        Algorithm::sliding_log, Algorithm::fixed_bucket, Algorithm::concurrency}) {
     SCOPED_TRACE(static_cast<int>(algorithm));
     EXPECT_FALSE(world
                      .settle({world.charge(two.first, limit_of(algorithm, 5)),

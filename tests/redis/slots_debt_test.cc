@@ -19,15 +19,17 @@ using request::Verb;
 
 constexpr std::array counted = {Algorithm::fixed_window, Algorithm::aligned_window,
                                 Algorithm::token_bucket, Algorithm::sliding_window,
-                                Algorithm::sliding_log,  Algorithm::fixed_bucket};
+                                Algorithm::sliding_log,  Algorithm::fixed_bucket,
+                                Algorithm::concurrency};
 
 // So long that nothing returns while the test runs, wherever it begins.
 Limit limit_for(size_t actor) {
   const Algorithm algorithm = counted[actor % counted.size()];
   const auto quota = static_cast<int64_t>(20 + 10 * actor);
   if (algorithm == Algorithm::fixed_bucket) return {algorithm, quota, {}, quota};
-  return {algorithm, quota, base::seconds(40'000'000),
-          algorithm == Algorithm::token_bucket ? quota : 0};
+  const base::Duration year = base::seconds(40'000'000);
+  if (algorithm == Algorithm::concurrency) return {algorithm, quota, year, year.us};
+  return {algorithm, quota, year, algorithm == Algorithm::token_bucket ? quota : 0};
 }
 
 // The table in memory is the model.

@@ -23,11 +23,13 @@ using request::Verb;
 constexpr size_t actors_count = 10;
 
 Limit limit_for(size_t actor, int64_t least) {
-  constexpr std::array algorithms = {Algorithm::fixed_window, Algorithm::token_bucket,
+  constexpr std::array algorithms = {Algorithm::fixed_window,   Algorithm::token_bucket,
                                      Algorithm::sliding_window, Algorithm::sliding_log,
-                                     Algorithm::fixed_bucket};
+                                     Algorithm::fixed_bucket,   Algorithm::concurrency};
   const int64_t quota = least + 7 * static_cast<int64_t>(actor);
-  return {algorithms[actor % algorithms.size()], quota, base::seconds(86'400), quota};
+  const Algorithm algorithm = algorithms[actor % algorithms.size()];
+  const base::Duration day = base::seconds(86'400);
+  return {algorithm, quota, day, algorithm == Algorithm::concurrency ? day.us : quota};
 }
 
 // The model: units taken of each.
