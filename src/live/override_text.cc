@@ -46,7 +46,7 @@ policy::YamlDocument members_of(const wire::Json& json, Algorithm usual) {
   std::forward_list<std::string> numbers;
   for (const auto& [key, value] : json.items()) {
     if (key == "of_rule" || (key == "window_ms" && json.contains("window")) ||
-        (key == "burst" && is_fixed_bucket))
+        (key == "lease_ms" && json.contains("lease")) || (key == "burst" && is_fixed_bucket))
       continue;
     if (value.is_null())
       members.push_back({key, Kind::null});
@@ -60,7 +60,9 @@ policy::YamlDocument members_of(const wire::Json& json, Algorithm usual) {
   const auto window = json.find("window");
   const bool of_calendar = window != json.end() && window->is_string() &&
                            limit::calendar_unit(window->get_ref<const std::string&>());
-  if (said == json.end() && !json.contains("burst") && !of_calendar)
+  if (said == json.end() && json.contains("lease"))
+    members.push_back({"algorithm", Kind::scalar, limit::name_of(Algorithm::concurrency)});
+  else if (said == json.end() && !json.contains("burst") && !of_calendar)
     members.push_back({"algorithm", Kind::scalar, limit::name_of(usual)});
   return policy::YamlDocument(members);
 }
@@ -111,7 +113,7 @@ OverrideProblem check_limits(std::span<const Limit> limits, const policy::Dialec
   if (limit::cells(limits) > limit::cells_max)
     return wrong("limits",
                  "need more memory than one counter may have; have at most two of algorithm "
-                 "sliding_log with a quota of 32 or more");
+                 "sliding_log or concurrency with a quota of 32 or more");
   if (dialect == nullptr || dialect->check_override == nullptr) return {};
   if (auto problem = dialect->check_override(limits))
     return wrong(std::move(problem->field), std::move(problem->why));
@@ -177,6 +179,17 @@ OverrideProblem intern(OverrideRequest& asked, request::Spaces& spaces, size_t m
       507);
 }
 
+namespace {
+
+// May the one replace the other? Places are known by their algorithm, whatever the lease.
+bool is_of_window(const Limit& a, const Limit& b) {
+  const bool of_places =
+      a.algorithm == Algorithm::concurrency || b.algorithm == Algorithm::concurrency;
+  return of_places ? limit::same_kind(a, b) : limit::same_window(a, b);
+}
+
+}  // namespace
+
 std::optional<MergedLimits> merge_limits(std::span<const Limit> of_rule, std::span<const Limit> own,
                                          size_t& wrong) {
   MergedLimits merged{{of_rule.begin(), of_rule.end()}, 0};
@@ -184,7 +197,7 @@ std::optional<MergedLimits> merge_limits(std::span<const Limit> of_rule, std::sp
     const Limit& one = own[wrong];
     size_t of_window = 0, of_both = 0, at = 0, at_both = 0;
     for (size_t i = 0; i < of_rule.size(); ++i) {
-      if (!has_counter(of_rule[i].algorithm) || !limit::same_window(of_rule[i], one)) continue;
+      if (!has_counter(of_rule[i].algorithm) || !is_of_window(of_rule[i], one)) continue;
       ++of_window;
       at = i;
       if (of_rule[i].algorithm != one.algorithm) continue;
@@ -213,9 +226,13 @@ std::string window_words(std::span<const Limit> limits) {
   for (size_t i = 0; i < limits.size(); ++i) {
     if (i > 0) words += i + 1 < limits.size() ? ", " : " and ";
     const bool has_window = limits[i].window.us > 0;
+    if (limits[i].algorithm == Algorithm::concurrency) {
+      words += "none (concurrency)";
+      continue;
+    }
     words += has_window ? exact_window_text(limits[i]) : "none";
     const bool shared = std::count_if(limits.begin(), limits.end(), [&](const Limit& other) {
-                          return limit::same_window(other, limits[i]);
+                          return is_of_window(other, limits[i]);
                         }) > 1;
     if (shared || !has_window)
       words += " (" + std::string(limit::name_of(limits[i].algorithm)) + ")";
@@ -247,7 +264,8 @@ std::optional<Algorithm> algorithm_replaced(const wire::Json& json,
   const auto window = base::parse_duration(at->get_ref<const std::string&>());
   std::optional<Algorithm> found;
   for (const Limit& one : of_rule) {
-    if (!window || !limit::has_counter(one.algorithm) || one.calendar || one.window != *window)
+    if (!window || !limit::has_counter(one.algorithm) || one.calendar ||
+        one.algorithm == Algorithm::concurrency || one.window != *window)
       continue;
     if (found && *found != one.algorithm) return std::nullopt;
     found = one.algorithm;
@@ -269,7 +287,7 @@ OverrideProblem merge(const NamedRule& rule, std::vector<Limit>& limits, policy:
     return {};
   }
   if (rule.limits.size() == 1) return {};  // it is clear which one is meant
-  const auto same_window = [&](const Limit& one) { return limit::same_window(one, limits[at]); };
+  const auto same_window = [&](const Limit& one) { return is_of_window(one, limits[at]); };
   const bool is_known = std::any_of(rule.limits.begin(), rule.limits.end(), same_window);
   return wrong(field_of(at) + ".window",
                (is_known ? "does not tell which limit of the rule is meant: "
@@ -423,6 +441,11 @@ wire::Json to_json(const limit::Limit& limit) {
     // As policies spell it, so that it can be sent again.
     json["window"] = name_of(limit.calendar.unit());
     for (const auto& [key, value] : limit.calendar.members()) json[std::string(key)] = value;
+  } else if (limit.algorithm == Algorithm::concurrency) {
+    json["lease"] = base::spell_duration(limit.window);
+    json["lease_ms"] = static_cast<double>(limit.window.us) / 1000;
+    json["max_lease"] = base::spell_duration({limit.burst});
+    return json;
   } else if (limit.window.us > 0) {
     json["window"] = base::spell_duration(limit.window);
     json["window_ms"] = static_cast<double>(limit.window.us) / 1000;
@@ -590,7 +613,7 @@ bool read_persisted_limit(const Persisted::Numbers& kept, Limit& limit) {
   for (const Algorithm a :
        {Algorithm::unlimited, Algorithm::deny, Algorithm::fixed_window, Algorithm::aligned_window,
         Algorithm::token_bucket, Algorithm::sliding_window, Algorithm::sliding_log,
-        Algorithm::fixed_bucket}) {
+        Algorithm::fixed_bucket, Algorithm::concurrency}) {
     if (limit::name_of(a) != kept.name) continue;
     limit.algorithm = a;
     known = true;
@@ -606,10 +629,12 @@ bool read_persisted_limit(const Persisted::Numbers& kept, Limit& limit) {
     if (!limit.calendar) return false;
   }
   if (!known || limit.quota < 0 || limit.quota > base::bounds::quota_max) return false;
-  const bool is_bucket =
-      limit.algorithm == Algorithm::token_bucket || limit.algorithm == Algorithm::fixed_bucket;
-  if (is_bucket ? limit.burst < 1 || limit.burst > base::bounds::quota_max : limit.burst != 0)
+  if (limit.algorithm == Algorithm::concurrency) {
+    if (limit.burst < limit.window.us || limit.burst > base::bounds::window_us_max) return false;
+  } else if (is_bucket(limit) ? limit.burst < 1 || limit.burst > base::bounds::quota_max
+                              : limit.burst != 0) {
     return false;
+  }
   if (!limit::has_counter(limit.algorithm)) return limit.window.us == 0;
   if (limit.quota < 1) return false;
   if (limit.algorithm == Algorithm::fixed_bucket)

@@ -97,7 +97,7 @@ std::optional<MergedLimits> merge_limits(std::span<const limit::Limit> of_rule,
 std::vector<limit::Limit> own_limits(std::span<const limit::Limit> limits, policy::OwnLimits own);
 
 // The windows of a rule's limits, as a text for people: "1s and 1d", "1s, 1m (fixed_window) and 1m
-// (sliding_log)"; for a fixed_bucket, which has no window, "none (fixed_bucket)".
+// (sliding_log)"; for what has no window "none (fixed_bucket)" and "none (concurrency)".
 std::string window_words(std::span<const limit::Limit> limits);
 
 // What decisions are made by, of one that is settled.

@@ -49,6 +49,7 @@ TEST(OverrideText, ReadsALimitLikeAPolicy) {
            R"({"quota": "10_000", "window": "1h", "burst": 7})",
            R"({"window": "250ms", "quota": "5k", "algorithm": "sliding_log"})",
            R"({"quota": 3, "algorithm": "fixed_bucket"})",
+           R"({"quota": 3, "algorithm": "concurrency", "lease": "30s", "max_lease": "5m"})",
            R"({"quota": "\u0035", "window": "1s"})",
            R"({})",
            R"({"quota": 5})",

@@ -21,6 +21,14 @@ void put_calendar(Json& json, const limit::Limit& limit) {
     if (key != "time_zone") json[std::string(key)] = value;
 }
 
+// The window and the burst of a limit, or the leases of places.
+template <class Json>
+void put_lengths_us(Json& json, const limit::Limit& limit) {
+  const bool is_places = limit.algorithm == limit::Algorithm::concurrency;
+  json[is_places ? "lease_us" : "window_us"] = limit.window.us;
+  json[is_places ? "max_lease_us" : "burst"] = limit.burst;
+}
+
 // When the window of `at` starts and ends, and how many seconds it has, of one of the calendar;
 // `of_clock`: start and end also of other windows of an aligned_window.
 template <class Json>

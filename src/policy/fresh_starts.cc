@@ -19,6 +19,7 @@ namespace {
 using limit::Limit;
 
 std::string words_for(const Limit& limit) {
+  if (limit.algorithm == limit::Algorithm::concurrency) return limit::places_text(limit);
   const std::string algorithm(limit::name_of(limit.algorithm));
   if (limit.algorithm == limit::Algorithm::fixed_bucket)
     return std::to_string(limit.quota) + " (" + algorithm + ")";

@@ -28,14 +28,15 @@ namespace {
 
 using limit::Algorithm;
 
-constexpr std::array<std::string_view, 6> algorithms = {"token_bucket",   "fixed_window",
-                                                        "aligned_window", "sliding_window",
-                                                        "sliding_log",    "fixed_bucket"};
+constexpr std::array<std::string_view, 7> algorithms = {
+    "token_bucket", "fixed_window", "aligned_window", "sliding_window",
+    "sliding_log",  "fixed_bucket", "concurrency"};
 
 std::optional<Algorithm> algorithm_named(std::string_view name) {
   for (const Algorithm a :
        {Algorithm::token_bucket, Algorithm::fixed_window, Algorithm::aligned_window,
-        Algorithm::sliding_window, Algorithm::sliding_log, Algorithm::fixed_bucket})
+        Algorithm::sliding_window, Algorithm::sliding_log, Algorithm::fixed_bucket,
+        Algorithm::concurrency})
     if (name_of(a) == name) return a;
   return std::nullopt;
 }
@@ -76,8 +77,9 @@ void read_overdraft(YamlNode node, YamlReader& reader, int64_t& overdraft) {
     overdraft = static_cast<int64_t>(*n);
 }
 
-std::optional<base::Duration> length_of(YamlNode node, YamlReader& reader) {
-  constexpr std::string_view key = "window";
+// `key`: "window", which may be a word of the calendar as well, or another length of time.
+std::optional<base::Duration> length_of(std::string_view key, YamlNode node, YamlReader& reader) {
+  const bool is_window = key == "window";
   const std::string text(node.text());
   const auto length = base::parse_duration(text);
   const bool is_count = !length && base::parse_count(text).has_value();
@@ -86,22 +88,27 @@ std::optional<base::Duration> length_of(YamlNode node, YamlReader& reader) {
     reader.error(
         key, node,
         in_ticks(text.substr(number.size())) + " in " + in_ticks(text) + " is not a unit of time",
-        text.back() == 'M' ? "write " + in_ticks(number + "m") +
-                                 " if minutes are meant, `month` for a month of the calendar; "
-                                 "units are us, ms, s, m, h, d"
-                           : "units are us, ms, s, m, h, d");
+        (text.back() == 'M' ? "write " + in_ticks(number + "m") + " if minutes are meant" +
+                                  (is_window ? ", `month` for a month of the calendar; " : "; ")
+                            : std::string()) +
+            "units are us, ms, s, m, h, d");
   } else if (is_count) {
     reader.error(
         key, node, in_ticks(text) + " has no unit",
         "write " + in_ticks(text + "s") + " if seconds are meant; units are us, ms, s, m, h, d");
   } else if (!length) {
-    reader.error(key, node, in_ticks(text) + " is not a length of time",
-                 "write a whole number and us, ms, s, m, h or d, as in `250ms` or `1h`, or one of "
-                 "the calendar: `hour`, `day`, `week`, `month` or `year`");
+    reader.error(
+        key, node, in_ticks(text) + " is not a length of time",
+        std::string("write a whole number and us, ms, s, m, h or d, as in `250ms` or `1h`") +
+            (is_window ? ", or one of the calendar: `hour`, `day`, `week`, `month` or "
+                         "`year`"
+                       : ""));
   } else if (length->us == 0) {
     reader.error(key, node, "must be longer than 0", "write `1us` or more");
   } else if (length->us > base::bounds::window_us_max) {
-    reader.error(key, node, in_ticks(text) + " is beyond 36600d (100 years), the longest window",
+    reader.error(key, node,
+                 in_ticks(text) + " is beyond 36600d (100 years), the longest " +
+                     std::string(is_window ? "window" : "lease"),
                  "shorten it");
   } else {
     return length;
@@ -134,7 +141,7 @@ void read_window(YamlNode window, const CalendarNodes& nodes, bool has_algorithm
   }
   const auto unit = limit::calendar_unit(window.text());
   if (!unit) {
-    if (const auto length = length_of(window, reader)) {
+    if (const auto length = length_of("window", window, reader)) {
       limit.window = *length;
       if (const auto problem = limit::beside_length(words)) tell(*problem, nodes, window, reader);
     }
@@ -159,16 +166,52 @@ void read_window(YamlNode window, const CalendarNodes& nodes, bool has_algorithm
   if (!limit.calendar) tell(limit::problem_of(its.fault, terms, true), nodes, window, reader);
 }
 
+// The nodes of a limit that are read by its algorithm.
+struct LengthNodes {
+  YamlNode window, lease, max_lease;
+  CalendarNodes calendar{};
+};
+
+// The lease of places, in place of a window.
+void read_lease(YamlNode node, const LengthNodes& nodes, limit::Limit& limit, YamlReader& reader) {
+  if (nodes.window)
+    reader.error("window", nodes.window,
+                 "has no meaning for concurrency: a place is out until it is given back, or until "
+                 "the end of its lease",
+                 "write `lease` in place of it");
+  for (size_t i = 0; i < nodes.calendar.size(); ++i)
+    if (nodes.calendar[i])
+      reader.error(limit::calendar_keys[i], nodes.calendar[i],
+                   "belongs to a window of the calendar", "take it out");
+  if (!nodes.lease)
+    reader.error("limit", node, "has no lease",
+                 "add `lease: 30s`, the length of time after which a place comes back that nobody "
+                 "gives back");
+  else if (reader.has_text("lease", nodes.lease))
+    if (const auto length = length_of("lease", nodes.lease, reader)) limit.window = *length;
+  limit.burst = limit.window.us;
+  if (!nodes.max_lease || !reader.has_text("max_lease", nodes.max_lease)) return;
+  const auto longest = length_of("max_lease", nodes.max_lease, reader);
+  if (!longest) return;
+  if (longest->us < limit.window.us)
+    reader.error("max_lease", nodes.max_lease,
+                 in_ticks(nodes.max_lease.text()) + " is shorter than the lease",
+                 "write the longest lease that a holder may ask for, " +
+                     in_ticks(nodes.lease.text()) + " or more");
+  limit.burst = std::max(limit.window.us, longest->us);
+}
+
 }  // namespace
 
 limit::Limit read_limit(YamlNode node, YamlReader& reader, PastLimit* past) {
-  static constexpr std::array<std::string_view, 11> keys = {
-      "quota",     "window",   "burst",     "algorithm", "time_zone", "week_starts",
-      "month_day", "year_day", "starts_at", "over",      "overdraft"};
+  static constexpr std::array<std::string_view, 13> keys = {
+      "quota",       "window",    "burst",    "algorithm", "lease", "max_lease", "time_zone",
+      "week_starts", "month_day", "year_day", "starts_at", "over",  "overdraft"};
   const auto known = std::span(keys).first(past != nullptr ? keys.size() : keys.size() - 2);
   limit::Limit limit{.algorithm = Algorithm::token_bucket};
-  YamlNode quota, window, burst, algorithm, over, overdraft;
-  CalendarNodes calendar{};
+  YamlNode quota, burst, algorithm, over, overdraft;
+  LengthNodes lengths;
+  auto& [window, lease, max_lease, calendar] = lengths;
   for (const auto& [key, value] : reader.entries("limit", node, known)) {
     const std::string_view name = key.text();
     const auto* const at = std::ranges::find(limit::calendar_keys, name);
@@ -179,6 +222,8 @@ limit::Limit read_limit(YamlNode node, YamlReader& reader, PastLimit* past) {
     (name == "quota"       ? quota
      : name == "window"    ? window
      : name == "burst"     ? burst
+     : name == "lease"     ? lease
+     : name == "max_lease" ? max_lease
      : name == "over"      ? over
      : name == "overdraft" ? overdraft
                            : algorithm) = value;
@@ -210,7 +255,14 @@ limit::Limit read_limit(YamlNode node, YamlReader& reader, PastLimit* past) {
     reader.error("limit", node, "has no quota", "add `quota: N`, the units that a window allows");
   else if (const auto n = units("quota", quota, reader))
     limit.quota = *n;
-  if (limit.algorithm == Algorithm::fixed_bucket) {
+  const bool is_places = limit.algorithm == Algorithm::concurrency;
+  for (const auto& [key, value] : {std::pair("lease", lease), std::pair("max_lease", max_lease)})
+    if (value && !is_places)
+      reader.error(key, value, "belongs to algorithm concurrency",
+                   "take it out, or write `algorithm: concurrency` for places that come back");
+  if (is_places) {
+    read_lease(node, lengths, limit, reader);
+  } else if (limit.algorithm == Algorithm::fixed_bucket) {
     if (window)
       reader.error(
           "window", window,
@@ -233,8 +285,7 @@ limit::Limit read_limit(YamlNode node, YamlReader& reader, PastLimit* past) {
                    "take it out, or write `algorithm: token_bucket`");
     else if (n)
       limit.burst = *n;
-  } else if (limit.algorithm == Algorithm::token_bucket ||
-             limit.algorithm == Algorithm::fixed_bucket) {
+  } else if (is_bucket(limit)) {
     limit.burst = limit.quota;
   }
   return limit;
@@ -660,9 +711,11 @@ class NativeReader {
     for (YamlNode item = node.first_child(); item; item = item.next())
       add_limit(item, rule, overdrafts);
     if (limit::cells(rule.limits) > limit::cells_max)
-      reader_.error("limits", node, "need more memory than one counter may have",
-                    "have at most two of algorithm sliding_log with a quota of 32 or more, and put "
-                    "others into a rule behind `then: continue`");
+      reader_.error(
+          "limits", node, "need more memory than one counter may have",
+          "have at most two of algorithm sliding_log or concurrency with a quota of 32 or "
+          "more, and put "
+          "others into a rule behind `then: continue`");
   }
 
   bool is_set(std::string_view key) {

@@ -33,7 +33,11 @@ void check_limits(const Rule& rule) {
     }
     require(limit.window.us >= 1 && limit.window.us <= base::bounds::window_us_max);
     const bool bucket = limit.algorithm == limit::Algorithm::token_bucket;
-    require(bucket ? limit.burst >= 1 && limit.burst <= base::bounds::quota_max : limit.burst == 0);
+    if (limit.algorithm == limit::Algorithm::concurrency)
+      require(limit.burst >= limit.window.us && limit.burst <= base::bounds::window_us_max);
+    else
+      require(bucket ? limit.burst >= 1 && limit.burst <= base::bounds::quota_max
+                     : limit.burst == 0);
   }
 }
 

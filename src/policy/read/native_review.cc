@@ -38,6 +38,7 @@ Wide most(const Limit& limit, Wide length_us) {
     case Algorithm::sliding_log:
       return quota * (last / window + 1);
     case Algorithm::fixed_bucket:  // as much as is put back
+    case Algorithm::concurrency:
     case Algorithm::unlimited:
     case Algorithm::deny:
     case Algorithm::gcra_cell:  // no policy has these
@@ -73,6 +74,10 @@ bool within_bounds(const Limit& loose, const Limit& strict) {
     case Algorithm::token_bucket:
       return burst_of(strict) <= loose.burst &&
              Wide{strict.quota} * window <= Wide{loose.quota} * strict.window.us;
+    case Algorithm::concurrency:
+      // A place counts for its lease, and longer where ends are merged.
+      return most(strict, limit::Wide{loose.burst}) <=
+             std::min(Wide{loose.quota}, Wide{limit::sliding_log::times_max});
     case Algorithm::fixed_bucket:  // what was taken stays taken
     case Algorithm::unlimited:
     case Algorithm::deny:
@@ -91,6 +96,10 @@ bool never_refuses(const Limit& loose, const Limit& strict, bool same_requests) 
   if (loose.algorithm == Algorithm::deny || strict.algorithm == Algorithm::unlimited) return false;
   // A bucket without refill grants units that were put back; time brings none.
   if (strict.algorithm == Algorithm::fixed_bucket) return false;
+  // So do places, and a lease may be short.
+  if (strict.algorithm == Algorithm::concurrency)
+    return loose.algorithm == strict.algorithm && same_requests && strict.quota <= loose.quota &&
+           loose.window == strict.window && loose.burst == strict.burst;
   // Windows of a calendar differ in length: only the same ones are compared.
   if (loose.calendar || strict.calendar)
     return loose.calendar == strict.calendar && loose.algorithm == strict.algorithm &&
@@ -109,6 +118,7 @@ bool never_refuses(const Limit& loose, const Limit& strict, bool same_requests) 
       return same_window && same_requests;
     case Algorithm::token_bucket:  // the bounds have said it all
     case Algorithm::fixed_bucket:
+    case Algorithm::concurrency:
     case Algorithm::unlimited:
     case Algorithm::deny:
     case Algorithm::gcra_cell:  // no policy has these
@@ -170,6 +180,7 @@ std::string text(const limit::Limit& limit) {
   if (!limit::has_counter(limit.algorithm)) return std::string(name_of(limit.algorithm));
   if (limit.algorithm == limit::Algorithm::fixed_bucket)
     return std::to_string(limit.quota) + " at a time, fixed_bucket";
+  if (limit.algorithm == limit::Algorithm::concurrency) return limit::places_text(limit);
   return std::to_string(limit.quota) + " per " + limit::window_text(limit) + ", " +
          std::string(name_of(limit.algorithm)) +
          (limit.burst > 0 ? ", burst " + std::to_string(limit.burst) : "");

@@ -335,6 +335,35 @@ auto read_native_mistakes() {
       {limited("quota: 1, burst: 1, algorithm: fixed_bucket"),
        "f.yaml:3:31: error: rule a: burst: is a token bucket's, and this is a fixed_bucket; take"},
       {limited("algorithm: fixed_bucket"), "rule a: limit: has no quota; add `quota: N`"},
+      {limited("quota: 1, algorithm: concurrency"),
+       "f.yaml:3:12: error: rule a: limit: has no lease; add `lease: 30s`, the length of time "
+       "after which a place comes back that nobody gives back"},
+      {limited("quota: 1, window: 1s, algorithm: concurrency, lease: 1s"),
+       "f.yaml:3:32: error: rule a: window: has no meaning for concurrency: a place is out until "
+       "it is given back, or until the end of its lease; write `lease` in place of it"},
+      {limited("quota: 1, burst: 1, algorithm: concurrency, lease: 1s"),
+       "rule a: burst: is a token bucket's, and this is a concurrency; take"},
+      {limited("quota: 1, time_zone: UTC, algorithm: concurrency, lease: 1s"),
+       "rule a: time_zone: belongs to a window of the calendar; take it out"},
+      {limited("quota: 1, algorithm: concurrency, lease: 30"),
+       "rule a: lease: `30` has no unit; write `30s` if seconds are meant"},
+      {limited("quota: 1, algorithm: concurrency, lease: 3M"),
+       "rule a: lease: `M` in `3M` is not a unit of time; write `3m` if minutes are meant; units"},
+      {limited("quota: 1, algorithm: concurrency, lease: month"),
+       "rule a: lease: `month` is not a length of time; write a whole number and us, ms, s, m, h "
+       "or d, as in `250ms` or `1h`"},
+      {limited("quota: 1, algorithm: concurrency, lease: 0s"),
+       "rule a: lease: must be longer than 0"},
+      {limited("quota: 1, algorithm: concurrency, lease: 36601d"),
+       "rule a: lease: `36601d` is beyond 36600d (100 years), the longest lease; shorten it"},
+      {limited("quota: 1, algorithm: concurrency, lease: 30s, max_lease: 29s"),
+       "rule a: max_lease: `29s` is shorter than the lease; write the longest lease that a holder "
+       "may ask for, `30s` or more"},
+      {limited("quota: 1, window: 1s, lease: 30s"),
+       "f.yaml:3:43: error: rule a: lease: belongs to algorithm concurrency; take it out, or write "
+       "`algorithm: concurrency` for places that come back"},
+      {limited("quota: 1, window: 1s, max_lease: 30s"),
+       "rule a: max_lease: belongs to algorithm concurrency"},
       {limited("quota: 1, window: 60"),
        "f.yaml:3:32: error: rule a: window: `60` has no unit; write "
        "`60s` if seconds are meant"},
@@ -467,6 +496,18 @@ TEST(ReadNative, AFixedBucketHasNoWindow) {
   const Read read("rules: [{ name: a, limit: { quota: 7, algorithm: fixed_bucket } }]");
   ASSERT_EQ(read.said, "");
   EXPECT_EQ(read.rule(0).limits[0], (limit::Limit{Algorithm::fixed_bucket, 7, {}, 7}));
+}
+
+TEST(ReadNative, PlacesHaveALease) {
+  const Read read(
+      "rules:\n- { name: a, limit: { quota: 7, algorithm: concurrency, lease: 30s } }\n"
+      "- { name: b, limit: { quota: 7, algorithm: concurrency, lease: 30s, max_lease: 5m, over: "
+      "count, overdraft: 3 } }");
+  ASSERT_EQ(read.said, "");
+  EXPECT_EQ(read.rule(0).limits[0],
+            (limit::Limit{Algorithm::concurrency, 7, base::seconds(30), 30'000'000}));
+  EXPECT_EQ(read.rule(1).limits[0],
+            (limit::Limit{Algorithm::concurrency, 7, base::seconds(30), 300'000'000}));
 }
 
 TEST(ReadNative, ACounterOutlivesOtherLimits) {

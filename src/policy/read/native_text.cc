@@ -74,7 +74,8 @@ void append_calendar(limit::Calendar calendar, std::string& out) {
 std::string limit_text(const Rule& rule, size_t index) {
   const limit::Limit& limit = rule.limits[index];
   std::string out = "{ quota: " + std::to_string(limit.quota);
-  const bool refills = limit.algorithm != limit::Algorithm::fixed_bucket;
+  const bool is_places = limit.algorithm == limit::Algorithm::concurrency;
+  const bool refills = !is_places && limit.algorithm != limit::Algorithm::fixed_bucket;
   if (limit.calendar)
     append_calendar(limit.calendar, out);
   else if (refills)
@@ -83,6 +84,9 @@ std::string limit_text(const Rule& rule, size_t index) {
     out += ", algorithm: " + std::string(name_of(limit.algorithm));
   if (refills && limit.burst > 0 && limit.burst != limit.quota)
     out += ", burst: " + std::to_string(limit.burst);
+  if (is_places) out += ", lease: " + base::spell_duration(limit.window);
+  if (is_places && limit.burst != limit.window.us)
+    out += ", max_lease: " + base::spell_duration({limit.burst});
   if (limit::has(rule.counts, index)) out += ", over: count";
   if (const auto overdraft = rule.overdraft_of(index))
     out += ", overdraft: " + std::to_string(*overdraft);

@@ -85,13 +85,15 @@ class Writer {
     if (kind == 1) return {{Algorithm::unlimited, base::bounds::quota_max, {}}};
     std::vector<limit::Limit> all;
     for (int64_t i = any(1, 8); i > 0; --i) {
-      limit::Limit limit{static_cast<Algorithm>(any(2, 7)), units(), {any(1, 10'000'000)}};
+      limit::Limit limit{static_cast<Algorithm>(any(2, 8)), units(), {any(1, 10'000'000)}};
       if (any(0, 9) == 0) limit.window.us = base::bounds::window_us_max;
       if (limit.algorithm == Algorithm::token_bucket) limit.burst = units();
       if (limit.algorithm == Algorithm::fixed_bucket) {
         limit.window = {};
         limit.burst = limit.quota;
       }
+      if (limit.algorithm == Algorithm::concurrency)
+        limit.burst = any(0, 1) == 0 ? limit.window.us : base::bounds::window_us_max;
       all.push_back(limit);
       if (limit::cells(all) > limit::cells_max) all.pop_back();
     }
