@@ -38,6 +38,9 @@ std::string limit_words(const Json& limit) {
   const std::string window = window_words(limit);
   text += window.empty() || window == "0s" ? " at a time" : " per " + window;
   if (algorithm != "fixed_window" && !algorithm.empty()) text += ", " + algorithm;
+  const std::string lease = text_field(limit, "lease"), max_lease = text_field(limit, "max_lease");
+  if (!lease.empty()) text += ", lease " + lease;
+  if (max_lease != lease) text += ", at most " + max_lease;
   if (burst > 0 && burst != quota) text += ", burst " + std::to_string(burst);
   if (text_field(limit, "over") == "count") text += ", counts what it refuses";
   if (limit.contains("overdraft"))

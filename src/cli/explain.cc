@@ -55,6 +55,7 @@ std::string words_for(const limit::Limit& limit) {
   if (limit.algorithm == Algorithm::deny) return "always denied";
   if (limit.algorithm == Algorithm::fixed_bucket)
     return std::to_string(limit.quota) + " at a time, fixed_bucket";
+  if (limit.algorithm == Algorithm::concurrency) return limit::places_text(limit);
   std::string text = std::to_string(limit.quota) + " per " + limit::window_text(limit);
   if (limit.algorithm == Algorithm::fixed_window) return text;
   text += ", " + std::string(limit::name_of(limit.algorithm));
@@ -147,10 +148,9 @@ nlohmann::ordered_json json_of(const RuleExplanation& e, Moment at) {
     json["limits"] = nlohmann::ordered_json::array();
     for (size_t i = 0; i < rule.limits.size(); ++i) {
       const limit::Limit& limit = rule.limits[i];
-      json["limits"].push_back({{"algorithm", limit::name_of(limit.algorithm)},
-                                {"quota", limit.quota},
-                                {"window_us", limit::shown(limit, at.time).window.us},
-                                {"burst", limit.burst}});
+      json["limits"].push_back(
+          {{"algorithm", limit::name_of(limit.algorithm)}, {"quota", limit.quota}});
+      live::put_lengths_us(json["limits"].back(), limit::shown(limit, at.time));
       live::put_calendar(json["limits"].back(), limit);
       live::put_window(json["limits"].back(), limit, at.time, at.told);
       if (limit::has(rule.counts, i)) json["limits"].back()["over"] = "count";

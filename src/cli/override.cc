@@ -57,7 +57,8 @@ std::string footer_of_override() {
 
 struct OverrideFlags {
   AdminFlags admin;
-  std::optional<std::string> dialect, rule, quota, window, algorithm, burst, until, length, comment;
+  std::optional<std::string> dialect, rule, quota, window, algorithm, burst, lease, max_lease,
+      until, length, comment;
   // Beside a window of the calendar, in the order of calendar_flags.
   std::array<std::optional<std::string>, std::size(limit::calendar_keys)> calendar;
   std::vector<std::string> actors, limits;
@@ -112,9 +113,14 @@ void add_flags(Arguments& arguments, OverrideFlags& asked) {
       "--algorithm", asked.algorithm,
       "As in policies; default: that of the limit that it replaces, token_bucket\n"
       "with --burst or where that is not clear",
-      "token_bucket|fixed_window|aligned_window|sliding_window|sliding_log|fixed_bucket");
+      "token_bucket|fixed_window|aligned_window|sliding_window|sliding_log|fixed_bucket|"
+      "concurrency");
+  arguments.add_option("--lease", asked.lease, "In place of --window: how long a place is held",
+                       "DURATION");
+  arguments.add_option("--max-lease", asked.max_lease,
+                       "The longest lease that a holder may ask for; default --lease", "DURATION");
   arguments.add_option("--limit", asked.limits,
-                       "In place of these four: a limit as JSON, repeatable, as one group;\n"
+                       "In place of these: a limit as JSON, repeatable, as one group;\n"
                        "of `list`: how many at most, default " +
                            asked.listed,
                        "JSON|N");
@@ -143,7 +149,8 @@ base::Done put_count(const std::optional<std::string>& text, const char* name, J
 // Puts the limits into the body; returns the problem with them, or "".
 std::string put_limits(const OverrideFlags& asked, Json& body) {
   const bool numbers =
-      asked.quota || asked.window || asked.burst || asked.algorithm ||
+      asked.quota || asked.window || asked.burst || asked.algorithm || asked.lease ||
+      asked.max_lease ||
       std::ranges::any_of(asked.calendar, [](const auto& one) { return one.has_value(); });
   const int ways = (numbers ? 1 : 0) + (asked.limits.empty() ? 0 : 1) + (asked.deny ? 1 : 0) +
                    (asked.unlimited ? 1 : 0);
@@ -174,6 +181,8 @@ std::string put_limits(const OverrideFlags& asked, Json& body) {
   for (size_t i = 0; i < asked.calendar.size(); ++i)
     if (asked.calendar[i]) limit[std::string(limit::calendar_keys[i])] = *asked.calendar[i];
   if (asked.algorithm) limit["algorithm"] = *asked.algorithm;
+  if (asked.lease) limit["lease"] = *asked.lease;
+  if (asked.max_lease) limit["max_lease"] = *asked.max_lease;
   if (base::Done put = put_count(asked.burst, "burst", limit); !put)
     return std::move(put).problem().text;
   body["limit"] = std::move(limit);
@@ -404,7 +413,8 @@ struct Action {
 };
 constexpr Action actions[] = {
     {"set", 0, 0, "wants no word behind it, only options",
-     " --rule --dialect --actor --quota --window --burst --algorithm --limit --all-limits --deny "
+     " --rule --dialect --actor --quota --window --burst --algorithm --lease --max-lease --limit "
+     "--all-limits --deny "
      "--unlimited --until --for --comment --time-zone --week-starts --month-day --year-day "
      "--starts-at "},
     {"list", 0, 0, "wants no word behind it, only options", " --rule --dialect --actor --limit "},

@@ -130,7 +130,8 @@ AdminPort::Reply read_counters_of_one(AdminPort& port, const CountersWanted& wan
 // and on how many of them it refuses.
 Json limit_of_fleet(const Json& limit) {
   Json sum;
-  for (const char* key : {"algorithm", "quota", "window", "window_ms", "burst", "of_rule"})
+  for (const char* key : {"algorithm", "quota", "window", "window_ms", "burst", "lease", "lease_ms",
+                          "max_lease", "of_rule"})
     if (const auto at = limit.find(key); at != limit.end()) sum[key] = *at;
   const std::string algorithm = text_field(limit, "algorithm");
   const bool bucket = algorithm.ends_with("_bucket");
@@ -142,7 +143,7 @@ Json limit_of_fleet(const Json& limit) {
 }
 
 bool is_same_limit(const Json& a, const Json& b) {
-  for (const char* key : {"algorithm", "quota", "window_ms", "burst"})
+  for (const char* key : {"algorithm", "quota", "window_ms", "burst", "lease", "max_lease"})
     if (field(a, key) != field(b, key)) return false;
   return true;
 }

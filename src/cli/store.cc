@@ -107,10 +107,8 @@ void report_torn(const std::vector<std::string>& torn, config::CommandIo& io) {
 }
 
 ordered_json json_of(const limit::Limit& limit) {
-  ordered_json json{{"algorithm", limit::name_of(limit.algorithm)},
-                    {"quota", limit.quota},
-                    {"window_us", limit.window.us},
-                    {"burst", limit.burst}};
+  ordered_json json{{"algorithm", limit::name_of(limit.algorithm)}, {"quota", limit.quota}};
+  live::put_lengths_us(json, limit);
   live::put_calendar(json, limit);
   return json;
 }

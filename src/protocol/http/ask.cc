@@ -96,6 +96,10 @@ std::optional<Json> limit_of(const std::string& text) {
   if (colon == text.size()) return limit;
   const size_t second = std::min(text.find(':', colon + 1), text.size());
   limit["algorithm"] = text.substr(colon + 1, second - colon - 1);
+  if (limit["algorithm"] == "concurrency" && limit.contains("window")) {
+    limit["lease"] = std::move(limit["window"]);
+    limit.erase("window");
+  }
   if (second < text.size()) limit["burst"] = text.substr(second + 1);
   return limit;
 }

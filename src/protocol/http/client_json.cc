@@ -27,7 +27,8 @@ void put_seconds(std::chrono::microseconds length, Writer& out) {
 }
 
 constexpr std::string_view algorithm_names[] = {"token_bucket",   "fixed_window", "aligned_window",
-                                                "sliding_window", "sliding_log",  "fixed_bucket"};
+                                                "sliding_window", "sliding_log",  "fixed_bucket",
+                                                "concurrency"};
 
 void put_limit(const client_limit& limit, Writer& out) {
   out.open_object();
@@ -39,7 +40,7 @@ void put_limit(const client_limit& limit, Writer& out) {
         out.text(value);
       });
   if (!is_calendar && limit.algorithm != client_algorithm::fixed_bucket) {
-    out.name("window");
+    out.name(limit.algorithm == client_algorithm::concurrency ? "lease" : "window");
     put_seconds(limit.window, out);
   }
   if (!is_calendar) {

@@ -1416,7 +1416,8 @@ void append_limit(const limit::Limit& limit, base::Time now, base::Buffer& out) 
   out.append(limit::name_of(limit.algorithm));
   out.append("\", \"quota\": ");
   base::append_decimal(limit.quota, out);
-  out.append(", \"window\": ");
+  const bool is_places = limit.algorithm == limit::Algorithm::concurrency;
+  out.append(is_places ? ", \"lease\": " : ", \"window\": ");
   append_json_seconds(limit::shown(limit, now).window, out);
   if (!limit.calendar) return;
   const limit::Calendar::Window window = limit.calendar.window(now);

@@ -76,6 +76,7 @@ void append_limit_parameter(std::string_view name, int64_t value, base::Buffer& 
 void append_window(const limit::Limit& limit, base::Buffer& out) {
   if (tells_window(limit.algorithm))
     append_limit_parameter(";w=", field_seconds(limit.window), out);
+  if (limit.algorithm == Algorithm::concurrency) out.append(";qu=\"concurrent-requests\"");
   if (limit.algorithm == Algorithm::token_bucket && limit.burst != limit.quota)
     append_limit_parameter(";sluice-burst=", limit.burst, out);
 }

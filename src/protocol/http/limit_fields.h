@@ -149,6 +149,7 @@ void append_retry_after(base::Duration retry_after, const HeaderOptions& options
 //                    to its end, and until its first unit fades; less if they are of the window
 //                    before
 //   sliding_log      until the newest unit ends: exact if one unit is used
+//   concurrency      until the last lease ends: exact if all end at once
 //   all              not later than the retry_after of a refusal
 // base::never: no unit will come, because the counter is full or units must be put back.
 base::Duration time_to_more(const limit::Limit& limit, const limit::Decision& decision);

@@ -92,6 +92,12 @@ ShownLimit places() {
   return {"places", fixed_bucket(5), refused(5, 0, base::never, base::never)};
 }
 
+TEST(LimitFields, PlacesHaveAUnitInPlaceOfAWindow) {
+  base::Buffer out;
+  append_policy_member("pool", {Algorithm::concurrency, 10, base::seconds(30), 300'000'000}, out);
+  EXPECT_EQ(out.view(), "\"pool\";q=10;qu=\"concurrent-requests\"");
+}
+
 struct StyleCase {
   HeaderOptions style;
   std::string of_burst, of_bucket, of_day, of_places;
@@ -308,11 +314,13 @@ int64_t any_of(tests::Dice& dice, int64_t most) {
 Limit any_limit(tests::Dice& dice) {
   constexpr Algorithm algorithms[] = {Algorithm::fixed_window, Algorithm::aligned_window,
                                       Algorithm::token_bucket, Algorithm::sliding_window,
-                                      Algorithm::sliding_log,  Algorithm::fixed_bucket};
+                                      Algorithm::sliding_log,  Algorithm::fixed_bucket,
+                                      Algorithm::concurrency};
   const Algorithm algorithm = algorithms[dice(std::size(algorithms))];
   const int64_t quota = 1 + any_of(dice, base::bounds::quota_max - 1);
   if (algorithm == Algorithm::fixed_bucket) return fixed_bucket(quota);
   const base::Duration window{1 + any_of(dice, base::bounds::window_us_max - 1)};
+  if (algorithm == Algorithm::concurrency) return {algorithm, quota, window, window.us};
   if (algorithm != Algorithm::token_bucket) return window_of(algorithm, quota, window);
   return bucket(quota, window,
                 dice(2) == 0 ? quota : 1 + any_of(dice, base::bounds::quota_max - 1));
@@ -333,14 +341,15 @@ std::optional<int64_t> parameter(const sf::Item& item, std::string_view name) {
 void check_policy(const sf::Item& item, const ShownLimit& one) {
   EXPECT_EQ(item.value, (sf::Bare{sf::Bare::Type::string, 0, std::string(one.name)}));
   EXPECT_EQ(parameter(item, "q"), cut(one.limit.quota));
-  const bool has_window = one.limit.algorithm != Algorithm::fixed_bucket;
+  const bool is_places = one.limit.algorithm == Algorithm::concurrency;
+  const bool has_window = one.limit.algorithm != Algorithm::fixed_bucket && !is_places;
   std::optional<int64_t> w, more;
   if (has_window) w = (one.limit.window.us + 999'999) / 1'000'000;
   if (has_window && one.limit.burst != 0 && one.limit.burst != one.limit.quota)
     more = cut(one.limit.burst);
   EXPECT_EQ(parameter(item, "w"), w);
   EXPECT_EQ(parameter(item, "sluice-burst"), more);
-  EXPECT_EQ(item.parameters.size(), 1u + w.has_value() + more.has_value());
+  EXPECT_EQ(item.parameters.size(), 1u + w.has_value() + more.has_value() + is_places);
 }
 
 void check_state(const sf::Item& item, const ShownLimit& one) {

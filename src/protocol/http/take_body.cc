@@ -286,6 +286,8 @@ enum class LimitMember : uint32_t {
   window,
   algorithm,
   burst,
+  lease,
+  max_lease,
   over,
   overdraft,
   time_zone,
@@ -294,12 +296,13 @@ enum class LimitMember : uint32_t {
   year_day,
   starts_at
 };
-constexpr std::array<std::string_view, 12> limit_members = {
-    "name",      "quota",     "window",      "algorithm", "burst",    "over",
-    "overdraft", "time_zone", "week_starts", "month_day", "year_day", "starts_at"};
-constexpr std::array<Algorithm, 6> take_algorithms = {
+constexpr std::array<std::string_view, 14> limit_members = {
+    "name", "quota",     "window",    "algorithm",   "burst",     "lease",    "max_lease",
+    "over", "overdraft", "time_zone", "week_starts", "month_day", "year_day", "starts_at"};
+constexpr std::array<Algorithm, 7> take_algorithms = {
     Algorithm::token_bucket,   Algorithm::fixed_window, Algorithm::aligned_window,
-    Algorithm::sliding_window, Algorithm::sliding_log,  Algorithm::fixed_bucket};
+    Algorithm::sliding_window, Algorithm::sliding_log,  Algorithm::fixed_bucket,
+    Algorithm::concurrency};
 
 template <class... Members>
 constexpr uint32_t set_of(Members... which) {
@@ -640,7 +643,7 @@ class TakeBodyParser {
       cells += limit::cells(body_.limits[i].limit);
     return cells <= limit::cells_max ||
            scanner_.fail({"these limits need more memory than one counter may have: at most two of "
-                          "sliding_log can have a quota of 32 or more"});
+                          "sliding_log or concurrency can have a quota of 32 or more"});
   }
 
   bool read_limit(size_t first) {
@@ -652,9 +655,11 @@ class TakeBodyParser {
     uint32_t seen = 0;
     std::optional<limit::Calendar::Unit> unit;
     limit::CalendarWords words;
+    std::array<base::Duration, 2> leases{};  // the usual one, and the longest
     const bool sound = read_object([&](std::string_view its_name) {
-      constexpr uint32_t allowed = set_of(name, quota, window, algorithm, burst, over, overdraft,
-                                          time_zone, week_starts, month_day, year_day, starts_at);
+      constexpr uint32_t allowed =
+          set_of(name, quota, window, algorithm, burst, lease, max_lease, over, overdraft,
+                 time_zone, week_starts, month_day, year_day, starts_at);
       switch (static_cast<LimitMember>(find_member(its_name, limit_members, allowed, seen))) {
         case name:
           return read_name(first, named.name);
@@ -666,6 +671,10 @@ class TakeBodyParser {
           return read_algorithm(named.limit.algorithm);
         case burst:
           return read_units(burst, named.limit.burst);
+        case lease:
+          return read_lease(its_name, leases[0]);
+        case max_lease:
+          return read_lease(its_name, leases[1]);
         case over:
           return read_over(named.counts);
         case overdraft:
@@ -679,7 +688,7 @@ class TakeBodyParser {
       }
       return false;
     });
-    if (!sound || !check_limit(named.limit, seen) ||
+    if (!sound || !check_limit(named.limit, seen, leases) ||
         !read_calendar(unit, words, (seen & set_of(algorithm)) != 0, named.limit))
       return false;
     body_.limits.push_back(named);
@@ -728,12 +737,32 @@ class TakeBodyParser {
   }
 
   // Checks what policies check too (policy/read/native.cc).
-  bool check_limit(limit::Limit& limit, uint32_t seen) {
+  bool check_limit(limit::Limit& limit, uint32_t seen, std::array<base::Duration, 2> leases) {
     const bool is_bucket = limit.algorithm == Algorithm::token_bucket;
     const bool is_fixed = limit.algorithm == Algorithm::fixed_bucket;
     const bool has_window = (seen & set_of(window)) != 0;
     if ((seen & set_of(quota)) == 0)
       return scanner_.fail({"`quota` is missing: add the units that a window allows"});
+    const bool has_lease = (seen & set_of(lease)) != 0;
+    if (limit.algorithm == Algorithm::concurrency) {
+      if (has_window)
+        return fail_at("window", {"`window` has no meaning for concurrency: write `lease`"});
+      if ((seen & set_of(burst)) != 0)
+        return fail_at("burst", {"`burst` is for token_bucket, and this is a concurrency: take it "
+                                 "out"});
+      if (!has_lease)
+        return scanner_.fail(
+            {"`lease` is missing: add the length of time after which a place "
+             "comes back, such as 30 or \"30s\""});
+      limit.window = leases[0];
+      limit.burst = std::max(leases[0], leases[1]).us;
+      return (seen & set_of(max_lease)) == 0 || leases[1] >= leases[0] ||
+             fail_at("max_lease", {"`max_lease` is shorter than the lease"});
+    }
+    if (has_lease || (seen & set_of(max_lease)) != 0)
+      return fail_at(has_lease ? "lease" : "max_lease",
+                     {"a lease is for algorithm concurrency, and this is a ",
+                      limit::name_of(limit.algorithm), ": take it out"});
     if (has_window && is_fixed)
       return fail_at("window", {"`window` has no effect on a fixed_bucket, whose units come back "
                                 "only by being put back: take it out"});
@@ -748,6 +777,27 @@ class TakeBodyParser {
                                limit::name_of(limit.algorithm), ": take it out"});
     }
     return true;
+  }
+
+  bool read_lease(std::string_view its_name, base::Duration& to) {
+    constexpr std::string_view sentence =
+        "a lease must be a length of time such as \"30s\", or a number of seconds with at most 6 "
+        "digits behind the point, 1us to 36600d";
+    if (scanner_.is_at_number()) {
+      if (!read_scaled(sentence, window_places, base::bounds::window_us_max, to.us)) return false;
+    } else {
+      std::string_view text;
+      if (scanner_.peek() != '"') return scanner_.refuse(sentence);
+      if (!scanner_.read_text(text)) return false;
+      const auto length = base::parse_duration(text);
+      if (!length && base::parse_count(text))
+        return scanner_.fail({"`", its_name,
+                              "` has no unit: write a number in place of a text if "
+                              "seconds are meant; units are us, ms, s, m, h, d"});
+      if (!length) return scanner_.fail({sentence});
+      to = *length;
+    }
+    return (to.us > 0 && to.us <= base::bounds::window_us_max) || scanner_.fail({sentence});
   }
 
   bool read_over(bool& counts) {
@@ -1028,18 +1078,18 @@ constexpr size_t query_pairs_max = 256;
 struct ReadQuery {
   std::vector<std::pair<std::string, std::string>> entries;
   // The values of query_names, as texts: of the limit that comes with the request, and of the take.
-  std::array<std::optional<std::string>, 11> values;
+  std::array<std::optional<std::string>, 13> values;
   bool always_ok = false;
 };
 
-constexpr std::array<std::string_view, 11> query_names = {
-    "key",       "limit",       "window",    "algorithm", "burst",    "n",
-    "time_zone", "week_starts", "month_day", "year_day",  "starts_at"};
+constexpr std::array<std::string_view, 13> query_names = {
+    "key", "limit",     "window",      "algorithm", "burst",    "lease",    "max_lease",
+    "n",   "time_zone", "week_starts", "month_day", "year_day", "starts_at"};
 
 std::string unknown_parameter(std::string_view name) {
   return "the query has an unknown parameter `" + std::string(name.substr(0, 64)) +
-         "`; it takes entry, key, limit, window, algorithm, burst, time_zone, week_starts, "
-         "month_day, year_day, starts_at, n and status=200";
+         "`; it takes entry, key, limit, window, algorithm, burst, lease, max_lease, time_zone, "
+         "week_starts, month_day, year_day, starts_at, n and status=200";
 }
 
 base::Done add_entry(const std::string& text, ReadQuery& read) {
@@ -1080,8 +1130,8 @@ base::Result<TakeOfQuery> body_of_query(std::string_view query) {
     query.remove_prefix(std::min(pair.size() + 1, query.size()));
     if (base::Done added = add_pair(pair, read); !added) return std::move(added).problem();
   }
-  const auto& [key, limit, window, algorithm, burst, n, time_zone, week_starts, month_day, year_day,
-               starts_at] = read.values;
+  const auto& [key, limit, window, algorithm, burst, lease, max_lease, n, time_zone, week_starts,
+               month_day, year_day, starts_at] = read.values;
   std::string body;
   base::JsonWriter to(body, base::JsonForm::spaced);
   const auto put = [&](std::string_view name, const std::optional<std::string>& value) {
@@ -1097,8 +1147,8 @@ base::Result<TakeOfQuery> body_of_query(std::string_view query) {
     to.close_object();
   }
   put("key", key);
-  if (limit || window || algorithm || burst || time_zone || week_starts || month_day || year_day ||
-      starts_at) {
+  if (limit || window || algorithm || burst || lease || max_lease || time_zone || week_starts ||
+      month_day || year_day || starts_at) {
     to.name("limits");
     to.open_list();
     to.open_object();
@@ -1106,6 +1156,8 @@ base::Result<TakeOfQuery> body_of_query(std::string_view query) {
     put("window", window);
     put("algorithm", algorithm);
     put("burst", burst);
+    put("lease", lease);
+    put("max_lease", max_lease);
     put("time_zone", time_zone);
     put("week_starts", week_starts);
     put("month_day", month_day);

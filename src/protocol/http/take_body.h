@@ -9,14 +9,17 @@
 //             and false the text in the body; null, lists and objects are errors. A repeated key is
 //             an error.
 //   key       Any text; may be empty.
-//   limit     {"name"?, "quota", "window"?, "algorithm"?, "burst"?, "over"?}. `quota` and `burst`:
+//   limit     {"name"?, "quota", "window"?, "algorithm"?, "burst"?, "lease"?, "max_lease"?,
+//   "over"?}.
+//             `quota` and `burst`:
 //             a number, or a text as in policies ("10k"). `window`: a text as in policies ("1m"),
 //             or a number of seconds with up to 6 digits after the point. `algorithm` as in
 //             policies, by default token_bucket, the only one that may have a burst. A fixed_bucket
-//             has no window. Or a window of the calendar, with members of its own, as in policies.
-//             quota and burst are 1 or more, a window is 1 us to base::bounds::window_us_max.
-//             `over`: "refuse" (the default) or "count". There are 1 to limit::slots_max limits,
-//             with at most limit::cells_max cells together.
+//             has no window; concurrency has a lease in place of it, and may have a longest one,
+//             both like windows. Or a window of the calendar, with members of its own, as in
+//             policies. quota and burst are 1 or more, a window is 1 us to
+//             base::bounds::window_us_max. `over`: "refuse" (the default) or "count". There are 1
+//             to limit::slots_max limits, with at most limit::cells_max cells together.
 //   name      As names of rules: 1 to 64 letters, digits, `_`, `-`, `.`, `:`, `/`; by default
 //             empty. The names of a list must differ.
 //   numbers   Integers, 0 to base::bounds::quota_max, unless stated otherwise; 1.0 and 1e2 are

@@ -417,8 +417,9 @@ class Reader {
   }
 
   static NamedLimit limit_of(const Json& json) {
-    check_members(json, {"name", "quota", "window", "algorithm", "burst", "over", "overdraft",
-                         "time_zone", "week_starts", "month_day", "year_day", "starts_at"});
+    check_members(json,
+                  {"name", "quota", "window", "algorithm", "burst", "lease", "max_lease", "over",
+                   "overdraft", "time_zone", "week_starts", "month_day", "year_day", "starts_at"});
     NamedLimit named;
     limit::Limit& limit = named.limit;
     if (const Json* name = member(json, "name")) {
@@ -457,7 +458,16 @@ class Reader {
       limit.calendar = limit::Calendar::of(terms).calendar;
       require(static_cast<bool>(limit.calendar));
     }
-    require((window == nullptr) == (limit.algorithm == Algorithm::fixed_bucket));
+    const Json *const lease = member(json, "lease"), *const longest = member(json, "max_lease");
+    const bool is_places = limit.algorithm == Algorithm::concurrency;
+    require((lease != nullptr) == is_places);
+    require(longest == nullptr || is_places);
+    if (lease != nullptr) {
+      limit.window = length(*lease);
+      limit.burst = longest != nullptr ? length(*longest).us : limit.window.us;
+      require(limit.burst >= limit.window.us);
+    }
+    require((window == nullptr) == (limit.algorithm == Algorithm::fixed_bucket || is_places));
     if (window != nullptr && !unit) limit.window = length(*window);
     const Json* const burst = member(json, "burst");
     require(burst == nullptr || limit.algorithm == Algorithm::token_bucket);
@@ -477,7 +487,7 @@ class Reader {
   static Algorithm algorithm_of(const std::string& name) {
     for (int i = 0; i < 16; ++i) {
       const auto algorithm = static_cast<Algorithm>(i);
-      if (algorithm < Algorithm::fixed_window || algorithm > Algorithm::fixed_bucket) continue;
+      if (algorithm < Algorithm::fixed_window || algorithm > Algorithm::concurrency) continue;
       if (limit::name_of(algorithm) == name) return algorithm;
     }
     throw Refused{};
@@ -611,9 +621,10 @@ class Writer {
       for (const auto& [key, value] : one.calendar.members())
         members.push_back(member(std::string(key), text(value)));
     } else if (one.window.us != 0) {
-      const bool as_text = choose_(2) == 0;
-      members.push_back(member(
-          "window", as_text ? text(base::spell_duration(one.window)) : number(one.window.us, 6)));
+      const bool is_places = one.algorithm == Algorithm::concurrency;
+      members.push_back(member(is_places ? "lease" : "window", length(one.window)));
+      if (is_places && (one.burst != one.window.us || choose_(4) == 0))
+        members.push_back(member("max_lease", length({one.burst})));
     }
     if ((!is_bucket && !one.calendar) || choose_(2) == 0)
       members.push_back(member("algorithm", text(limit::name_of(one.algorithm))));
@@ -624,6 +635,9 @@ class Writer {
     if (named.overdraft < limit::Overdrafts::none || choose_(4) == 0)
       members.push_back(member("overdraft", units(named.overdraft)));
     return object(members);
+  }
+  std::string length(base::Duration one) {
+    return choose_(2) == 0 ? text(base::spell_duration(one)) : number(one.us, 6);
   }
   std::string units(int64_t n) {
     if (choose_(2) == 0) return number(n, 0);

@@ -116,13 +116,16 @@ class Random {
       return tests::calendar_limit(static_cast<size_t>(dice_(7)),
                                    number(base::bounds::quota_max, 1));
     limit::Limit one;
-    one.algorithm = static_cast<Algorithm>(static_cast<int>(Algorithm::fixed_window) + dice_(6));
-    const bool is_log = one.algorithm == Algorithm::sliding_log;
+    one.algorithm = static_cast<Algorithm>(static_cast<int>(Algorithm::fixed_window) + dice_(7));
+    const bool is_log = has_runs(one);
     one.quota = number(is_log ? 20 : base::bounds::quota_max, 1);
     if (one.algorithm != Algorithm::fixed_bucket)
       one.window.us = number(base::bounds::window_us_max, 1);
     if (one.algorithm == Algorithm::fixed_bucket) one.burst = one.quota;
     if (one.algorithm == Algorithm::token_bucket) one.burst = number(base::bounds::quota_max, 1);
+    if (one.algorithm == Algorithm::concurrency)
+      one.burst =
+          dice_(2) == 0 ? one.window.us : number(base::bounds::window_us_max, one.window.us);
     return one;
   }
 

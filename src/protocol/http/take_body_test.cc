@@ -307,6 +307,39 @@ TEST(TakeBody, ReadsLimitsAsPoliciesDo) {
             "aZ09_-.:/:token_bucket:5/1000000+5");
 }
 
+TEST(TakeBody, PlacesHaveALease) {
+  const auto places = [](const std::string& more) {
+    return limit_of(R"("quota": 5, "algorithm": "concurrency")" + more);
+  };
+  EXPECT_EQ(places(R"(, "lease": 30)"), "concurrency:5/30000000+30000000");
+  EXPECT_EQ(places(R"(, "lease": "30s", "max_lease": "5m")"), "concurrency:5/30000000+300000000");
+  EXPECT_EQ(places(R"(, "max_lease": 0.5, "lease": "250ms")"), "concurrency:5/250000+500000");
+  EXPECT_EQ(places(""),
+            " `lease` is missing: add the length of time after which a place comes back, such as "
+            "30 or \"30s\"");
+  EXPECT_EQ(places(R"(, "lease": 30, "window": 1)"),
+            "/window `window` has no meaning for concurrency: write `lease`");
+  EXPECT_EQ(places(R"(, "lease": 30, "window": "month")"),
+            "/window `window` has no meaning for concurrency: write `lease`");
+  EXPECT_EQ(places(R"(, "lease": 30, "burst": 1)"),
+            "/burst `burst` is for token_bucket, and this is a concurrency: take it out");
+  EXPECT_EQ(places(R"(, "lease": 30, "max_lease": 29.999999)"),
+            "/max_lease `max_lease` is shorter than the lease");
+  const std::string range =
+      "/lease a lease must be a length of time such as \"30s\", or a number of seconds with at "
+      "most 6 digits behind the point, 1us to 36600d";
+  for (const std::string lease : {"0", "\"0s\"", "0.0000001", "\"36601d\"", "\"month\"", "true"})
+    EXPECT_EQ(places(", \"lease\": " + lease), range) << lease;
+  EXPECT_EQ(places(R"(, "lease": "30")"),
+            "/lease `lease` has no unit: write a number in place of a text if seconds are meant; "
+            "units are us, ms, s, m, h, d");
+  EXPECT_EQ(limit_of(R"("quota": 5, "window": 1, "lease": 30)"),
+            "/lease a lease is for algorithm concurrency, and this is a token_bucket: take it out");
+  EXPECT_EQ(limit_of(R"("quota": 5, "max_lease": 30, "algorithm": "fixed_bucket")"),
+            "/max_lease a lease is for algorithm concurrency, and this is a fixed_bucket: take it "
+            "out");
+}
+
 TEST(TakeBody, ReportsInvalidLimitsWithTheirPlace) {
   EXPECT_EQ(limit_of(R"("window": 1)"), " `quota` is missing: add the units that a window allows");
   EXPECT_EQ(limit_of(R"("quota": 1)"),
@@ -322,15 +355,16 @@ TEST(TakeBody, ReportsInvalidLimitsWithTheirPlace) {
   EXPECT_EQ(limit_of(R"("qouta": 1)"), "/qouta unknown member `qouta`; did you mean `quota`?");
   EXPECT_EQ(
       limit_of(R"("n": 1)"),
-      "/n unknown member `n`; known are `name`, `quota`, `window`, `algorithm`, `burst`, `over`, "
-      "`overdraft`, `time_zone`, `week_starts`, `month_day`, `year_day`, `starts_at`");
+      "/n unknown member `n`; known are `name`, `quota`, `window`, `algorithm`, `burst`, `lease`, "
+      "`max_lease`, `over`, `overdraft`, `time_zone`, `week_starts`, `month_day`, `year_day`, "
+      "`starts_at`");
   EXPECT_EQ(limit_of(R"("quota": 1, "quota": 1)"),
             "/quota `quota` is there twice: take one of them out");
   EXPECT_EQ(limit_of(R"("algorithm": "slidinglog")"),
             "/algorithm unknown algorithm `slidinglog`; did you mean `sliding_log`?");
   const std::string all_algorithms =
       "; known are `token_bucket`, `fixed_window`, `aligned_window`, `sliding_window`, "
-      "`sliding_log`, `fixed_bucket`";
+      "`sliding_log`, `fixed_bucket`, `concurrency`";
   for (const std::string name : {"x", "deny", "unlimited", ""})
     EXPECT_EQ(limit_of(R"("algorithm": ")" + name + "\""),
               "/algorithm unknown algorithm `" + name + "`" + all_algorithms);
@@ -532,7 +566,7 @@ TEST(TakeBody, HoldsItsBounds) {
   };
   const std::string cells =
       "/limits these limits need more memory than one counter may have: at "
-      "most two of sliding_log can have a quota of 32 or more";
+      "most two of sliding_log or concurrency can have a quota of 32 or more";
   EXPECT_TRUE(limits(times(2, log("32"))).starts_with("one"));
   EXPECT_EQ(limits(times(2, log("32")) + "," + limit), cells);
   EXPECT_TRUE(limits(times(2, log("31")) + "," + limit + "," + limit).starts_with("one"));

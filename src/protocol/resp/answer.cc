@@ -187,8 +187,9 @@ struct ExplainedLimit {
 
 std::optional<ExplainedLimit> read_explained(const RespValue& told) {
   const auto counter = text_of(told, "counter"), algorithm = text_of(told, "algorithm");
+  const char* const length_name = algorithm == "concurrency" ? "lease_ms" : "window_ms";
   const auto allowed = integer_of(told, "allowed"), limit = integer_of(told, "limit"),
-             window = integer_of(told, "window_ms"), remaining = integer_of(told, "remaining"),
+             window = integer_of(told, length_name), remaining = integer_of(told, "remaining"),
              retry = integer_of(told, "retry_after_ms"), reset = integer_of(told, "reset_after_ms");
   if (!counter || !algorithm || !allowed || !limit || !window || !remaining || !retry || !reset)
     return std::nullopt;
@@ -198,7 +199,7 @@ std::optional<ExplainedLimit> read_explained(const RespValue& told) {
   explained.words = "  " + *algorithm + " of " + config::on_screen(*counter) + ": " +
                     (decision.allowed ? "" : "denied, ") + decision_words(decision) + "\n";
   explained.json = {{"counter", *counter},      {"algorithm", *algorithm},
-                    {"limit", *limit},          {"window_ms", *window},
+                    {"limit", *limit},          {length_name, *window},
                     {"allowed", *allowed != 0}, {"remaining", *remaining},
                     {"retry_after_ms", *retry}, {"reset_after_ms", *reset}};
   return explained;

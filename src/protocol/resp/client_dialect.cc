@@ -312,6 +312,8 @@ constexpr std::string_view algorithm_word(client_algorithm algorithm) {
       return "sliding_log";
     case client_algorithm::fixed_bucket:
       return "fixed_bucket";
+    case client_algorithm::concurrency:
+      return "concurrency";
   }
   return "";
 }

@@ -79,6 +79,7 @@ constexpr AlgorithmWord algorithm_words[] = {
     {"TOKEN_BUCKET", Algorithm::token_bucket},     {"FIXED_WINDOW", Algorithm::fixed_window},
     {"ALIGNED_WINDOW", Algorithm::aligned_window}, {"SLIDING_WINDOW", Algorithm::sliding_window},
     {"SLIDING_LOG", Algorithm::sliding_log},       {"FIXED_BUCKET", Algorithm::fixed_bucket},
+    {"CONCURRENCY", Algorithm::concurrency},
 };
 
 struct CalendarUnitWord {
@@ -243,7 +244,7 @@ class SluiceCommandReader {
     if (limit::cells(std::span(command_.limits).subspan(first)) > limit::cells_max)
       return fail(
           "ERR the limits of a subject need more memory than one counter may have: at most two of "
-          "sliding_log can have a quota of 32 or more");
+          "sliding_log or concurrency can have a quota of 32 or more");
     command_.subjects.push_back(subject);
     return true;
   }
@@ -348,6 +349,7 @@ class SluiceCommandReader {
     if (!has_burst &&
         (limit.algorithm == Algorithm::token_bucket || limit.algorithm == Algorithm::fixed_bucket))
       limit.burst = limit.quota;
+    if (limit.algorithm == Algorithm::concurrency) limit.burst = limit.window.us;
     command_.limits.push_back(limit);
     return true;
   }
@@ -954,7 +956,8 @@ void append_explanation(const request::Verdict& verdict, base::Time now, wire::R
       out.bulk("algorithm");
       out.bulk(name_of(limit.algorithm));
       append_pair("limit", decisions[i].limit, out);
-      append_pair("window_ms", milliseconds_up(limit::shown(limit, now).window), out);
+      append_pair(limit.algorithm == limit::Algorithm::concurrency ? "lease_ms" : "window_ms",
+                  milliseconds_up(limit::shown(limit, now).window), out);
       append_pair("allowed", decisions[i].allowed ? 1 : 0, out);
       append_pair("remaining", shown_remaining(decisions[i]), out);
       append_pair("retry_after_ms",

@@ -23,7 +23,8 @@
 //   numbers   Decimal, without `+` and leading zeros, as in Redis. `quota` and BURST are written as
 //             in policies: 100, 10_000, 5k, 2M; 1 to base::bounds::quota_max.
 //   window    As in policies (250ms, 60s, 1h), or seconds with up to 6 digits after the point (and
-//             zeros after these); 1 us to base::bounds::window_us_max. For fixed_bucket it is 0.
+//             zeros after these); 1 us to base::bounds::window_us_max. For fixed_bucket it is 0,
+//             for concurrency the lease, which is also the longest.
 //             Or a word of the calendar.
 //   limits    1 to limit::slots_max, with at most limit::cells_max cells together. BURST is only
 //             for token_bucket, which is the default.

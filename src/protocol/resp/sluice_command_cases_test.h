@@ -43,6 +43,8 @@ inline constexpr Case accepted[] = {
      "aligned_window:7/500000us sliding_window:6/250000us sliding_log:5/60000000us "
      "fixed_bucket:4/0us+4"},
     {"SLUICE.TAKE KEY k LIMIT 4 0s ALGORITHM fixed_bucket", "TAKE | key(k) fixed_bucket:4/0us+4"},
+    {"SLUICE.TAKE KEY k LIMIT 4 30 ALGORITHM Concurrency",
+     "TAKE | key(k) concurrency:4/30000000us+30000000"},
     {"SLUICE.PEEK a=1 WITHNAME N 2", "PEEK N=2 WITHNAME | a->1"},
     {"SLUICE.PUT a=1", "PUT | a->1"},
     {"SLUICE.PUT a=1 N 1", "PUT | a->1"},
@@ -75,7 +77,7 @@ inline constexpr std::string_view bad_id =
     "ERR ID must be 16 to 64 of the characters A-Z a-z 0-9 _ -";
 inline constexpr std::string_view at_most_two =
     "ERR the limits of a subject need more memory than one counter may have: at most two of "
-    "sliding_log can have a quota of 32 or more";
+    "sliding_log or concurrency can have a quota of 32 or more";
 
 inline constexpr Case rejected[] = {
     {"", syntax},
@@ -141,6 +143,9 @@ inline constexpr Case rejected[] = {
     {"SLUICE.TAKE KEY k LIMIT 5 0 ALGORITHM fixed_bucket BURST 5",
      "ERR BURST is for token_bucket only"},
     {"SLUICE.TAKE KEY k LIMIT 5 1 ALGORITHM fixed_bucket", "ERR window of fixed_bucket must be 0"},
+    {"SLUICE.TAKE KEY k LIMIT 5 0 ALGORITHM concurrency", "ERR window must be positive"},
+    {"SLUICE.TAKE KEY k LIMIT 5 1 ALGORITHM concurrency BURST 5",
+     "ERR BURST is for token_bucket only"},
     {"SLUICE.TAKE KEY k LIMIT 5 0 ALGORITHM sliding_log", "ERR window must be positive"},
     {"SLUICE.TAKE KEY k LIMIT 1 1 ALGORITHM leaky", "ERR unknown algorithm 'leaky'"},
     {"SLUICE.TAKE KEY k LIMIT 1 1 ALGORITHM unlimited", "ERR unknown algorithm 'unlimited'"},

@@ -36,7 +36,9 @@ void check(const sluice::limit::Limit& limit) {
   require(limit.window.us >= (is_fixed ? 0 : 1), "a window that is too short");
   require(limit.window.us <= (is_fixed ? 0 : bounds::window_us_max), "a window that is too long");
   require(is_bucket ? limit.burst >= 1 && limit.burst <= bounds::quota_max
-                    : limit.burst == (is_fixed ? limit.quota : 0),
+                    : limit.burst == (limit.algorithm == Algorithm::concurrency ? limit.window.us
+                                      : is_fixed                                ? limit.quota
+                                                                                : 0),
           "a burst");
 }
 

@@ -270,13 +270,14 @@ class AnyCommand {
     using limit::Algorithm;
     if (dice_(8) == 0)
       return tests::calendar_limit(dice_(size_t{7}), number(1, base::bounds::quota_max));
-    limit::Limit limit{.algorithm = static_cast<Algorithm>(2 + dice_(6)),
+    limit::Limit limit{.algorithm = static_cast<Algorithm>(2 + dice_(7)),
                        .quota = number(1, base::bounds::quota_max)};
     if (limit.algorithm != Algorithm::fixed_bucket)
       limit.window.us = number(1, base::bounds::window_us_max);
     if (limit.algorithm == Algorithm::fixed_bucket) limit.burst = limit.quota;
     if (limit.algorithm == Algorithm::token_bucket)
       limit.burst = dice_(2) == 0 ? limit.quota : number(1, base::bounds::quota_max);
+    if (limit.algorithm == Algorithm::concurrency) limit.burst = limit.window.us;
     return limit;
   }
 

@@ -297,7 +297,8 @@ TEST(SluiceCommand, KeepsItsMemory) {
 TEST(SluiceCommand, KnowsAlgorithmsByTheirNames) {
   using enum limit::Algorithm;
   for (const limit::Algorithm algorithm :
-       {token_bucket, fixed_window, aligned_window, sliding_window, sliding_log, fixed_bucket}) {
+       {token_bucket, fixed_window, aligned_window, sliding_window, sliding_log, fixed_bucket,
+        concurrency}) {
     EXPECT_EQ(algorithm_named(limit::name_of(algorithm)), algorithm);
     SluiceCommand command;
     const std::string window = algorithm == fixed_bucket ? "0" : "1";
