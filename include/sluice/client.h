@@ -96,6 +96,7 @@ enum class client_algorithm : unsigned char {
   sliding_window,
   sliding_log,
   fixed_bucket,  ///< has no window
+  concurrency,   ///< places; its window is their lease
 };
 
 /// A limit that comes with a request.

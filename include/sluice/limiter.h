@@ -73,6 +73,7 @@ enum class algorithm : unsigned char {
   sliding_window = 3,  ///< two windows of the clock, the older one weighted
   sliding_log = 4,     ///< the times of units, exact while few enough are stored
   fixed_bucket = 5,    ///< `quota` units that come back only by put(); `window` is 0
+  concurrency = 6,     ///< `quota` units out at a time, each back by put() or after `window`
 };
 
 /// A limit in code.

@@ -94,6 +94,8 @@ class limiter_stand_in final : public client_stand_in {
         return algorithm::sliding_log;
       case client_algorithm::fixed_bucket:
         return algorithm::fixed_bucket;
+      case client_algorithm::concurrency:
+        return algorithm::concurrency;
       case client_algorithm::token_bucket:
         break;
     }

@@ -70,7 +70,8 @@ typedef enum sluice_algorithm {
   SLUICE_ALIGNED_WINDOW = 2,
   SLUICE_SLIDING_WINDOW = 3,
   SLUICE_SLIDING_LOG = 4,
-  SLUICE_FIXED_BUCKET = 5
+  SLUICE_FIXED_BUCKET = 5,
+  SLUICE_CONCURRENCY = 6
 } sluice_algorithm;
 
 /** A limit; see sluice::limit_spec. */

@@ -397,6 +397,8 @@ std::optional<limit::Algorithm> internal_of(algorithm which) {
       return limit::Algorithm::sliding_log;
     case algorithm::fixed_bucket:
       return limit::Algorithm::fixed_bucket;
+    case algorithm::concurrency:
+      return limit::Algorithm::concurrency;
   }
   return std::nullopt;
 }
@@ -439,6 +441,7 @@ limit::Limit limit_of(const limit_spec& one) {
   if (limit.algorithm == limit::Algorithm::fixed_bucket ||
       (limit.algorithm == limit::Algorithm::token_bucket && limit.burst == 0))
     limit.burst = limit.quota;
+  if (limit.algorithm == limit::Algorithm::concurrency) limit.burst = limit.window.us;
   return limit;
 }
 
@@ -480,7 +483,7 @@ result<std::vector<limit::Limit>> limits_of(view<limit_spec> all) {
   if (limit::cells(limits) > limit::cells_max)
     return error{errc::invalid_argument,
                  "the limits need more memory than one counter may have; have at most two of "
-                 "algorithm sliding_log with a quota of 32 or more"};
+                 "algorithm sliding_log or concurrency with a quota of 32 or more"};
   return limits;
 }
 

@@ -54,7 +54,8 @@ TEST(LimiterCharge, CountsPastTheLimitAndIsNeverRefused) {
 TEST(LimiterCharge, ALookBeforeWorkRefusesAfterTheFirstChargePastTheLimit) {
   for (const algorithm how :
        {algorithm::token_bucket, algorithm::fixed_window, algorithm::aligned_window,
-        algorithm::sliding_window, algorithm::sliding_log, algorithm::fixed_bucket}) {
+        algorithm::sliding_window, algorithm::sliding_log, algorithm::fixed_bucket,
+        algorithm::concurrency}) {
     limiter limiter = made();
     const duration window = how == algorithm::fixed_bucket ? duration(0) : duration(1h);
     const handle by = *limiter.limits("tokens", {{100, window, how}});
@@ -156,7 +157,8 @@ TEST(LimiterCharge, ALimitThatCountsChargesWhatItRefuses) {
 TEST(LimiterCharge, OwesNoMoreThanTheOverdraft) {
   for (const algorithm how :
        {algorithm::token_bucket, algorithm::fixed_window, algorithm::aligned_window,
-        algorithm::sliding_window, algorithm::sliding_log, algorithm::fixed_bucket}) {
+        algorithm::sliding_window, algorithm::sliding_log, algorithm::fixed_bucket,
+        algorithm::concurrency}) {
     limiter limiter = made();
     limit_spec limit{10, how == algorithm::fixed_bucket ? duration(0) : duration(1h), how};
     limit.overdraft = 5;

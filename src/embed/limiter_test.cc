@@ -178,6 +178,7 @@ std::vector<Kind> kinds() {
       {{{9, 1s, algorithm::sliding_window}}, {{Algorithm::sliding_window, 9, {1'000'000}, 0}}},
       {{{4, 1s, algorithm::sliding_log}}, {{Algorithm::sliding_log, 4, {1'000'000}, 0}}},
       {{{5, 0s, algorithm::fixed_bucket}}, {{Algorithm::fixed_bucket, 5, {0}, 5}}},
+      {{{5, 30s, algorithm::concurrency}}, {{Algorithm::concurrency, 5, {30'000'000}, 30'000'000}}},
       {{{3, 1s, algorithm::token_bucket, 6}, {8, 5s, algorithm::fixed_window}},
        {{Algorithm::token_bucket, 3, {1'000'000}, 6},
         {Algorithm::fixed_window, 8, {5'000'000}, 0}}},

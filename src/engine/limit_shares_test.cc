@@ -93,12 +93,14 @@ struct Side {
 Limit random_limit(std::minstd_rand& dice, int64_t number) {
   static constexpr std::array algorithms = {Algorithm::fixed_window, Algorithm::aligned_window,
                                             Algorithm::token_bucket, Algorithm::sliding_window,
-                                            Algorithm::sliding_log,  Algorithm::fixed_bucket};
-  const Algorithm algorithm = algorithms[dice() % (number == 0 ? 6 : 5)];
+                                            Algorithm::sliding_log,  Algorithm::fixed_bucket,
+                                            Algorithm::concurrency};
+  const Algorithm algorithm = algorithms[dice() % (number == 0 ? 7 : 5)];
   const auto quota = static_cast<int64_t>(2 + dice() % 30);
   if (algorithm == Algorithm::fixed_bucket) return {algorithm, quota, {}, quota};
   base::Duration window = base::seconds(static_cast<int64_t>(1 + dice() % 50) * 10 + number);
   if (dice() % 3 == 0) window = {century.us - window.us};
+  if (algorithm == Algorithm::concurrency) return {algorithm, quota, window, window.us};
   return {algorithm, quota, window,
           algorithm == Algorithm::token_bucket ? quota + static_cast<int64_t>(dice() % 3) : 0};
 }

@@ -26,7 +26,7 @@ __all__ = ["Decision", "Error", "Handle", "LATEST_TIME", "Limit", "Limiter", "NE
 NEVER = 2**63 - 1
 LATEST_TIME = 2**61
 _NO_OVERDRAFT = 2**53 - 1
-ALGORITHMS = ("token_bucket", "fixed_window", "aligned_window", "sliding_window", "sliding_log", "fixed_bucket")
+ALGORITHMS = ("token_bucket", "fixed_window", "aligned_window", "sliding_window", "sliding_log", "fixed_bucket", "concurrency")
 
 
 class _Error(ctypes.Structure):
