@@ -59,7 +59,7 @@ class AlgorithmsTest(unittest.TestCase):
                 with self.subTest(limit=limit, row=line):
                     found = getattr(handle, row.verb)("a", row.units, MINUTE + row.at)
                     self.assertEqual((found.allowed, found.remaining, found.retry_after_us, found.reset_after_us), row.answer)
-        self.assertEqual(len(algorithms), 6)
+        self.assertEqual(len(algorithms), 7)
 
     def test_the_commands(self) -> None:
         with Manual(self, "docs/algorithms.md") as manual:
