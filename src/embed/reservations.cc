@@ -108,6 +108,7 @@ errc error_of(const HoldCall& call) {
       return errc::invalid_argument;
     case HoldOutcome::in_use:  // only of ids that a caller chooses
     case HoldOutcome::waiting:
+    case HoldOutcome::no_places:
       break;
   }
   return errc::internal;

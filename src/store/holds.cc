@@ -779,7 +779,7 @@ void Holds::set_state(Record& record, State state, base::Time now) {
 // Keeps what has become of the record.
 void Holds::save(Shard& shard, uint32_t place, Loaded& record, request::HoldNote* note) {
   const size_t was = shard.places[place].size;
-  if (note != nullptr) note->fill(text_of(*record));
+  if (note) note->fill(text_of(*record));
   record.save();
   count_bytes(record->name, was, shard.places[place].size);
   push_due(shard, place, record->end.us);
@@ -978,8 +978,8 @@ bool Holds::reserve(HoldCall& call, const HoldTerms& terms, const request::Batch
     held[i].ttl = ttl;
     batch.charges[i].held = &held[i];
   }
-  const NoteRef note = new_note(name);
-  if (note != nullptr) note->set_first();
+  NoteRef note = new_note(name);
+  if (note) note->set_first();
   for (request::Group& group : batch.groups) {
     group.holds = true;
     if (!group.may_fail) group.note = note.get();
@@ -1048,7 +1048,7 @@ bool Holds::reserve(HoldCall& call, const HoldTerms& terms, const request::Batch
   for (Charge& charge : batch.charges) charge.held = nullptr;
   for (request::Group& group : batch.groups) group.note = nullptr;
   if (parked) {
-    waiting->note = note;
+    waiting->note = std::move(note);
     note_waiting(*waiting, now);
     *wait = std::move(waiting);
     call.outcome = HoldOutcome::waiting;
@@ -1079,7 +1079,7 @@ bool Holds::reserve(HoldCall& call, const HoldTerms& terms, const request::Batch
 // parts have no marks, so that no window or bucket gets anything back after a kill that comes
 // before `grant`.
 void Holds::note_waiting(Waiting& waiting, base::Time now) const {
-  if (waiting.note == nullptr) return;
+  if (!waiting.note) return;
   Record record = waiting.record;
   for (size_t i = 0; i < waiting.places.size(); ++i) {
     Counter& counter = record.counters[record.counters.size() - waiting.places.size() + i];
@@ -1142,7 +1142,7 @@ void Holds::drop(Wait& wait, bool is_granted, base::Time now) {
 // The note of a grant that came to nothing gives way to what there is of that name.
 void Holds::note_as_it_is(Shard& shard, const std::string& name) {
   const NoteRef note = new_note(name);
-  if (note == nullptr) return;
+  if (!note) return;
   const uint32_t place = shard.find(name);
   if (place == Shard::none) {
     note->fill(std::nullopt);
@@ -1155,7 +1155,7 @@ void Holds::note_as_it_is(Shard& shard, const std::string& name) {
 }
 
 void Holds::insert(Shard& shard, Record& record, request::HoldNote* note) {
-  if (note != nullptr) note->fill(text_of(record));
+  if (note) note->fill(text_of(record));
   if (record.state == State::held) {
     if (record.is_place) places_.fetch_add(1);
     join_owner(record);
@@ -1181,8 +1181,8 @@ bool Holds::charge_unknown(HoldCall& call, const request::Batch& batch,
   call.outcome = HoldOutcome::failed;
   // Where too many are remembered it is charged all the same.
   const bool remembers = take_room(Room::settled, call.user, 1, options_.most);
-  const NoteRef note = remembers ? new_note(name) : nullptr;
-  if (note != nullptr) note->set_first();
+  const NoteRef note = remembers ? new_note(name) : NoteRef();
+  if (note) note->set_first();
   const auto enforced =
       std::ranges::find_if(batch.groups, [](const request::Group& one) { return !one.may_fail; });
   SLUICE_CHECK(enforced != batch.groups.end());
@@ -1636,7 +1636,7 @@ bool Holds::forget_old(Shard& shard, uint32_t place, base::Time now) {
   Loaded record(shard, place);
   HoldCall unused;
   const NoteRef note = new_note(record->name);
-  if (note != nullptr) note->fill(std::nullopt);
+  if (note) note->fill(std::nullopt);
   if (record->state == State::kept ? !settle_all(unused, *record, record->reserved, now, note.get())
                                    : !keep(unused, note.get()))
     return false;
@@ -1691,8 +1691,8 @@ void Holds::end_due(base::Time now) {
 
 // Null: the store forgets holds.
 Holds::NoteRef Holds::new_note(std::string_view name) const {
-  if (notes_ == nullptr) return nullptr;
-  return std::make_shared<request::HoldNote>(std::string(1, hold_note).append(name));
+  if (notes_ == nullptr) return NoteRef();
+  return NoteRef(std::make_shared<request::HoldNote>(std::string(1, hold_note).append(name)));
 }
 
 // The form of these texts.

@@ -15,6 +15,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -93,7 +94,27 @@ class Holds final : public HoldBook {
   SourceRef source_of(const request::Space& space, std::span<const limit::Limit> limits,
                       uint32_t limits_id, std::string_view rule,
                       const limit::Overdrafts* overdrafts);
-  using NoteRef = std::shared_ptr<request::HoldNote>;
+  // A note that is filled at the latest when this goes, as a commit waits for that: what finds no
+  // memory to say what it is, is gone.
+  class NoteRef {
+   public:
+    NoteRef() = default;
+    explicit NoteRef(std::shared_ptr<request::HoldNote> note) : note_(std::move(note)) {}
+    NoteRef(NoteRef&&) = default;
+    NoteRef& operator=(NoteRef&& other) noexcept {
+      std::swap(note_, other.note_);
+      return *this;
+    }
+    ~NoteRef() {
+      if (note_ != nullptr && !note_->is_filled()) note_->fill(std::nullopt);
+    }
+    request::HoldNote* get() const { return note_.get(); }
+    request::HoldNote* operator->() const { return note_.get(); }
+    explicit operator bool() const { return note_ != nullptr; }
+
+   private:
+    std::shared_ptr<request::HoldNote> note_;  // null: the store forgets holds
+  };
   NoteRef new_note(std::string_view name) const;
   bool reserve(request::HoldCall& call, const request::HoldTerms& terms,
                const request::Batch& batch, std::span<const Share> shares,
