@@ -238,6 +238,26 @@ TEST(HoldQuestion, AReserveMayWait) {
   EXPECT_FALSE(answer.tells("waited")) << answer.body;
 }
 
+TEST(HoldQuestion, AnAcquireIsAReserveOfPlaces) {
+  Door door;
+  const HttpAnswer answer =
+      door.ask("/v1/acquire", by_ip("a", R"(, "ttl": 30, "release_on_close": true, "holder": "h")"),
+               [](Core& core) {
+                 core.decide(true);
+                 core.hold({1});
+               });
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_TRUE(door.call.is_place && door.call.closes);
+  EXPECT_EQ(door.call.ask, HoldAsk::reserve);
+  EXPECT_EQ(door.holder, "h");
+  door.ask("/v1/reserve", by_ip("a"), [](Core& core) { core.hold({1}); });
+  EXPECT_FALSE(door.call.is_place || door.call.closes);
+  EXPECT_EQ(door.ask("/v1/acquire", by_ip("a"),
+                     [](Core& core) { core.call.outcome = HoldOutcome::no_places; })
+                .status,
+            400);
+}
+
 TEST(HoldQuestion, SubjectsOfOneReserveSettleTogetherAndNeedARule) {
   Door door;
   const std::string body =
@@ -707,7 +727,8 @@ TEST(HoldAnswer, WithoutReservationsIs501OnEachPath) {
   Door door;
   door.peer.keeps_holds = false;
   const auto never = [](Core&) { ADD_FAILURE() << "the core was asked"; };
-  for (const char* path : {"/v1/reserve", "/v1/extend", "/v1/renew", "/v1/commit", "/v1/release"}) {
+  for (const char* path :
+       {"/v1/reserve", "/v1/acquire", "/v1/extend", "/v1/renew", "/v1/commit", "/v1/release"}) {
     const HttpAnswer answer = door.ask(path, "{}", never);
     EXPECT_EQ(answer.status, 501) << path;
     EXPECT_TRUE(answer.tells("urn:sluice:problem:not-yet")) << answer.body;
@@ -735,7 +756,8 @@ TEST(HoldAnswer, ABodyThatIsNotRightIs400WithItsPlace) {
   EXPECT_EQ(door.ask("/v1/release?x=1", of_id + "}", never).status, 400);
   EXPECT_EQ(door.ask(get("/v1/reserve"), never).status, 405);
   EXPECT_EQ(door.ask("/v1/cancel", of_id + "}", never).status, 404);
-  EXPECT_EQ(door.ask("/v1/acquire", by_ip("a"), never).status, 501);
+  refused("/v1/acquire", by_ip("a", R"(, "release_on_close": 1)"), "/release_on_close");
+  refused("/v1/reserve", by_ip("a", R"(, "release_on_close": true)"), "/release_on_close");
 }
 
 TEST(HoldAnswer, TwoListsOfLimitsForOneKeyAre400) {

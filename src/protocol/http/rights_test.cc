@@ -47,7 +47,7 @@ const std::map<std::string_view, Line> lines = {
     {"/v1/renew", {R"({"id": "hold-0000-0000-1"})", 404, false}},
     {"/v1/commit", {by_ip("a", R"(, "id": "hold-0000-0000-2", "n": 1)")}},
     {"/v1/release", {R"({"id": "hold-0000-0000-1"})", 404, false}},
-    {"/v1/acquire", {"{}", 501, false}},
+    {"/v1/acquire", {by_ip("a"), 400}},
     {"*", {"", 204, false, "OPTIONS"}},
     {"/throttle", {R"({"key": "a", "max_burst": 9, "count_per_period": 9, "period": 60})"}},
     {"/health", {"", 200, false, "GET"}},

@@ -56,9 +56,6 @@ TEST(HttpRoute, AnswersByPathAndMethod) {
   EXPECT_EQ(ask(connection, get("/throttle")).status, 404) << "switched off";
   EXPECT_EQ(ask(connection, get("/health")).status, 404);
   EXPECT_EQ(ask(world, post("/v1/cancel", "{}")).status, 404);
-  const HttpAnswer later = ask(connection, post("/v1/acquire", "{}"));
-  EXPECT_EQ(later.status, 501);
-  EXPECT_TRUE(later.tells("urn:sluice:problem:not-yet"));
 }
 
 TEST(HttpRoute, AnswersInvalidRequestsWithProblems) {
