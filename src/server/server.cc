@@ -155,7 +155,10 @@ struct Server::Impl {
       admin_plane.add_source(brought_limits.emplace(*options.spaces));
     }
     if (options.holds && options.spaces != nullptr) {
-      holds = std::make_unique<store::Holds>(store, *options.spaces, *options.holds);
+      if (options.make_holds)
+        holds = options.make_holds(*options.holds);
+      else
+        holds = std::make_unique<store::Holds>(store, *options.spaces, *options.holds);
       admin_plane.add_source(holds_source.emplace(*holds));
     }
     admin_plane.add_source(doors);

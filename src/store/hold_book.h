@@ -50,6 +50,9 @@ class HoldBook {
 
   virtual ~HoldBook() = default;
 
+  // 128 random bits in base64url: whoever knows an id may settle the hold.
+  static std::string make_id();
+
   // Settles the groups of a reserve, whose charges are Verb::reserve, all for this call, and holds
   // what they take. `shares`: of each of the batch's charges; `units`: of each subject. Without
   // groups nothing is held, but there is a hold. The groups are answered as by Store::apply; where

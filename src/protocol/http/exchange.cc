@@ -448,8 +448,8 @@ Exchange::Begun Exchange::begin_hold(const Question& question, const RequestFiel
                                      request::Requests& requests) {
   if (!around.peer.keeps_holds)
     return refuse(problems::not_yet,
-                  "reservations need a server whose counters are in memory alone, and this one has "
-                  "them on disk or in Redis; take before the work, or charge after it");
+                  "reservations need a server whose counters are in memory or in Redis, and this one "
+                  "has them on disk or in Redis Cluster; take before the work, or charge after it");
   if (!may_read(question, fields)) return Begun::ready;
   body_ = question.body;
   TakeBody& body = around.worker.body;
