@@ -547,7 +547,8 @@ void append_call(std::string& out, const ScriptCall& ask, const Script& script, 
     } else {
       const LimitText& text = texts.of(charge.limits, charge.limits_id);
       append_bulk(out, name_for(charge.space->encoding, text));
-      append_bulk(out, carry_word(charge.space->carry), head, {}, {});
+      append_bulk(out, carry_word(charge.space->carry),
+                  is_private(charge) ? head : std::string_view(), {}, {});
       append_bulk(out, static_cast<int64_t>(text.count));
       if (!text.numbers_come_along && !text.has_calendar)
         out += text.arguments;
