@@ -482,9 +482,8 @@ TEST(Check, WarnsOfSettingsOfReservationsThatAreNotKept) {
   const Finished shared = run({.arguments = {"check", file}, .environment = {redis}});
   EXPECT_EQ(shared.err.find("reservations"), std::string::npos) << shared.err;
   using Environment = std::map<std::string, std::string>;
-  for (const Environment& environment :
-       {Environment{{"SLUICE_DATA", folder.path() + "/data"}},
-        Environment{redis, {"SLUICE_REDIS_CLUSTER", "true"}}}) {
+  for (const Environment& environment : {Environment{{"SLUICE_DATA", folder.path() + "/data"}},
+                                         Environment{redis, {"SLUICE_REDIS_CLUSTER", "true"}}}) {
     const Finished warned = run({.arguments = {"check", file}, .environment = environment});
     EXPECT_EQ(warned.status, 0) << warned.err;
     EXPECT_NE(warned.err.find("is about reservations, which this server does not keep"),

@@ -1,56 +1,25 @@
 // Holds whose counters are in a real Redis of the test, under a time that the test tells: requests
-// of other kinds are calls of the same scripts as a server's. And the same over a table in memory.
-// For one thread.
+// of other kinds are calls of the same scripts as a server's. For one thread.
 #pragma once
 
 #include <gtest/gtest.h>
 #include <spdlog/sinks/null_sink.h>
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 #include "redis/redis_store.h"
 #include "redis/script_call.h"
 #include "request/space.h"
-#include "store/embedded_store.h"
 #include "store/hold_book.h"
-#include "store/holds.h"
+#include "store/holds_model_test.h"
 #include "tests/redis/both_stores.h"
 
 namespace sluice::redis {
 
-// Where holds and other requests are settled.
-class HoldsHere {
- public:
-  virtual ~HoldsHere() = default;
-  virtual store::HoldBook& book() = 0;
-  // Settles one group. False: it is refused.
-  virtual bool settle(std::vector<request::Charge>& charges,
-                      std::vector<limit::Decision>& decisions, int64_t now) = 0;
-  request::Spaces spaces;
-};
-
-class HoldsInMemory final : public HoldsHere {
- public:
-  explicit HoldsInMemory(const store::HoldBook::Options& options)
-      : holds_(table_, spaces, options) {}
-  store::HoldBook& book() override { return holds_; }
-  bool settle(std::vector<request::Charge>& charges, std::vector<limit::Decision>& decisions,
-              int64_t now) override {
-    request::Group group{.charge_count = static_cast<uint32_t>(charges.size())};
-    table_.apply({{&group, 1}, charges, decisions}, {now});
-    return group.allowed;
-  }
-
- private:
-  store::EmbeddedStore table_{16 << 20, base::Hash(1), spaces};
-  store::Holds holds_;
-};
+using store::holds_test::HoldsHere;
 
 class HoldsInRedis final : public HoldsHere {
  public:
