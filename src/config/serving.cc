@@ -386,8 +386,7 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
   }
   options.spaces = &spaces;
   options.make_holds = opened.make_holds;
-  if (opened.make_holds ||
-      (!config.store.redis && config.store.effective_durability() == Durability::none))
+  if (opened.make_holds || !config.store.redis)
     options.holds = {.most = config.holds.most.value,
                      .ttl = config.holds.ttl.value,
                      .remember = config.holds.remember.value};

@@ -76,7 +76,11 @@ bool DurableStore::commit() {
   if (!failing_.load()) {
     turned_us_ = began_us;
     turned_ =
-        table_->collect([this](const request::CounterRecord& record) { journal_->add(record); });
+        table_->collect([this](const request::CounterRecord& record) { journal_->add(record); },
+                        [this](const request::HoldNote& note) {
+                          const auto& text = note.text();
+                          journal_->add_note(note.name(), text ? &*text : nullptr);
+                        });
   }
   const bool pending = journal_->pending() > 0;
   base::Done written;

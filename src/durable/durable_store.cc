@@ -11,6 +11,7 @@
 #include "request/charge_ids.h"
 #include "store/changes.h"
 #include "store/fallback.h"
+#include "store/log/format.h"
 
 namespace sluice::durable {
 
@@ -288,6 +289,29 @@ store::Applied DurableStore::apply_settled(const request::Batch& batch, base::Ti
     applied = table_->apply(batch, now, completions, pin);
   changed();
   return applied;
+}
+
+void DurableStore::append_list(std::string& out, const request::Space& space,
+                               std::span<const limit::Limit> limits) const {
+  std::string its;
+  disk::append_space(its, space);
+  disk::append_text(out, its);
+  disk::append_limits(out, limits);
+}
+
+bool DurableStore::parse_list(std::string_view text, request::Space& space,
+                              std::vector<limit::Limit>& limits) const {
+  disk::Input input(text);
+  std::string_view its, rest;
+  return input.text(its) && input.bytes(input.left(), rest) && disk::parse_space(its, space) &&
+         disk::parse_limits(rest, limits);
+}
+
+Error DurableStore::keep(request::HoldNote& note) {
+  if (failing_.load() && options_.durability == Durability::always) return Error::store;
+  table_->changes().add_note(store::Changes::note_of(note));
+  changed();
+  return Error::none;
 }
 
 // Replies wait for the next commit, so it must come at once.

@@ -30,6 +30,7 @@
 #include "store/embedded_store.h"
 #include "store/log/journal.h"
 #include "store/metadata_store.h"
+#include "store/notes.h"
 #include "store/store.h"
 
 namespace sluice::durable {
@@ -57,6 +58,7 @@ inline constexpr std::array<uint64_t, 15> commit_bounds_us{
 class DurableStore final : public store::Store,
                            public store::Committer,
                            public store::Catalog,
+                           public store::Notes,
                            public metrics::Source {
  public:
   // Opens the journal and loads what its log has; the counters of its snapshot are loaded
@@ -77,6 +79,17 @@ class DurableStore final : public store::Store,
                        store::CompletionQueue* completions = nullptr, const store::Pin& pin = {},
                        request::Ticket ticket = request::no_ticket) override;
   void abandon(store::CompletionQueue& completions, request::Ticket ticket) override;
+  store::Notes* notes() override { return this; }
+  base::Done read(const store::VisitNote& visit) override { return journal_->read_notes(visit); }
+  void hold_again(const request::Space& space, std::string_view key, size_t parts,
+                  const limit::Given& given) override {
+    table_->hold_again(space, key, parts, given);
+  }
+  void append_list(std::string& out, const request::Space& space,
+                   std::span<const limit::Limit> limits) const override;
+  bool parse_list(std::string_view text, request::Space& space,
+                  std::vector<limit::Limit>& limits) const override;
+  request::Error keep(request::HoldNote& note) override;
   bool answers_at_once() const override { return !loading_.load(std::memory_order_acquire); }
   bool commits_first() const override { return options_.durability == Durability::always; }
   uint64_t commit_seq(bool needs_commit = false) const override;

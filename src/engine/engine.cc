@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "engine/admin_query.h"
 #include "engine/decision_log.h"
+#include "engine/hold_plan.h"
 #include "engine/verdict.h"
 #include "protocol/protocol.h"
 #include "store/hold_book.h"
@@ -167,6 +168,8 @@ Served Engine::answer_batch(Batch& batch, base::Buffer& out) {
           batch.session->on_parked(request);
           continue;
         }
+        if (batch.hold != nullptr && batch.hold->outcome == HoldOutcome::waiting)
+          batch.hold->outcome = HoldOutcome::refused;
       }
       request::Verdict verdict = verdict_of(plan, part, deps.store);
       if (verb == Verb::charge) [[unlikely]]
@@ -343,87 +346,74 @@ bool Engine::settle_hold(Batch& batch) {
   return true;
 }
 
-// Which subjects each charge of the plan is for. `any`: an enforced rule decides.
-std::vector<store::HoldBook::Share> Engine::shares_of(Batch& batch, bool& any) {
-  policy::Plan& plan = batch.plan;
-  std::vector<store::HoldBook::Share> shares(plan.batch().charges.size());
-  any = false;
-  for (size_t subject = 0; subject < plan.parts().size(); ++subject)
-    for (const auto& step : plan.steps(plan.parts()[subject])) {
-      shares[step.charge].subjects |= uint64_t{1} << subject;
-      shares[step.charge].rule = step.rule->name;
-      any |= step.rule->mode == Mode::enforce;
-    }
-  return shares;
-}
-
 // A commit of a hold that is not known charges its subjects, if a rule applies to one.
 bool Engine::charge_unknown(Batch& batch) {
-  bool any, known = false;
-  const auto shares = shares_of(batch, any);
+  const auto all = batch.requests.items().subspan(batch.first, batch.plan.parts().size());
+  const HoldPlan plan(batch.plan, all);
   batch.hold_step = Batch::HoldStep::answered;
-  if (!any) return true;  // it stays unknown
-  if (!decider_.deps().holds->charge_unknown(*batch.hold, batch.plan.batch(), shares, batch.now,
-                                             {&decider_.completions(), batch.ticket}, known)) {
+  if (!plan.any) return true;  // it stays unknown
+  bool known = false;
+  if (!decider_.deps().holds->charge_unknown(*batch.hold, batch.plan.batch(), plan.shares,
+                                             batch.now, {&decider_.completions(), batch.ticket},
+                                             known)) {
     batch.hold_step = Batch::HoldStep::charge;
     return false;
   }
-  if (!known) {
-    batch.hold_step = Batch::HoldStep::decided;
-    batch.settled = batch.plan.parts().back().groups_end;
-  }
+  if (known) return true;
+  batch.hold_step = Batch::HoldStep::decided;
+  batch.settled = batch.plan.parts().back().groups_end;
   return true;
 }
 
 bool Engine::reserve(Batch& batch) {
   HoldCall& call = *batch.hold;
-  policy::Plan& plan = batch.plan;
-  const auto parts = plan.parts();
-  const request::Batch charges = plan.batch();
-  const auto all = batch.requests.items().subspan(batch.first, parts.size());
-  bool any;
-  const auto shares = shares_of(batch, any);
-  std::vector<int64_t> units;
-  request::HoldTerms terms;
-  bool joins = false;
-  for (size_t subject = 0; subject < parts.size(); ++subject) {
-    int64_t& its = units.emplace_back(std::max<int64_t>(all[subject].cost, 0));
-    for (const auto& step : plan.steps(parts[subject])) {
-      if (step.rule->mode != Mode::enforce) continue;
-      if (std::exchange(joins, true))
-        terms.join(step.rule->reserve);
-      else
-        terms = step.rule->reserve;
-      for (const limit::Limit& limit : plan.charge(step).limits)
-        if (limit::has_counter(limit.algorithm))
-          its = std::min(its, step.rule->reserve.most_of(limit::units_max(limit)));
-    }
-  }
+  store::HoldBook& holds = *decider_.deps().holds;
+  const auto all = batch.requests.items().subspan(batch.first, batch.plan.parts().size());
+  const HoldPlan plan(batch.plan, all);
   batch.hold_step = Batch::HoldStep::decided;
-  if (!any) {
+  if (!plan.any) {
     // No rule decides it, so the listener does, and there is nothing to hold. Those in shadow take
     // it as they take all else.
     call.outcome = HoldOutcome::not_held;
     return decider_.settle_all(batch, batch.now);
   }
-  for (size_t i = 0; i < shares.size(); ++i) {
-    // Lists of limits that differ and came for one counter: sessions refuse them.
-    if (charges.charges[i].costs != nullptr) return true;
-    int64_t cost = 0;
-    for (size_t subject = 0; subject < units.size(); ++subject)
-      if ((shares[i].subjects >> subject & 1) != 0) cost += units[subject];
-    charges.charges[i].cost = cost;
+  if (plan.is_mixed) return true;
+  plan.set_costs(batch.plan.batch());
+  // A reserve of several subjects does not wait: sessions refuse it.
+  const bool waits = call.waits && all.size() == 1 && batch.sink != nullptr && holds.can_wait() &&
+                     batch.plan.may_wait();
+  if (waits && batch.tickets.empty()) batch.tickets.push_back(late_.add(batch, all.front()));
+  const store::HoldBook::Asker asker{&decider_.completions(), batch.ticket, batch.policy};
+  bool answered;
+  if (waits && batch.tickets.front() != no_ticket) {
+    const Ticket ticket = batch.tickets.front();
+    batch.plan.let_wait(ticket, 0);
+    std::unique_ptr<store::HoldBook::Wait> wait;
+    answered = holds.reserve_or_wait(call, plan.terms, batch.plan.batch(), plan.shares, plan.units,
+                                     batch.now, asker, wait);
+    if (wait != nullptr) {
+      late_.keep_hold(ticket, call, std::move(wait));
+      if (batch.session->has_ended_wait(all.front())) [[unlikely]]
+        late_.interrupt(*batch.sink, batch.session);
+    }
+  } else {
+    answered = holds.reserve(call, plan.terms, batch.plan.batch(), plan.shares, plan.units,
+                             batch.now, asker);
   }
-  if (!decider_.deps().holds->reserve(call, terms, charges, shares, units, batch.now,
-                                      {&decider_.completions(), batch.ticket})) {
+  if (!answered) {
     batch.hold_step = Batch::HoldStep::reserve;
     return false;
   }
-  batch.settled = parts.back().groups_end;
-  const bool is_decided = call.outcome == HoldOutcome::done ||
-                          call.outcome == HoldOutcome::refused ||
-                          call.outcome == HoldOutcome::failed;
-  if (!is_decided) batch.hold_step = Batch::HoldStep::answered;
+  batch.settled = batch.plan.parts().back().groups_end;
+  const bool is_decided =
+      call.outcome == HoldOutcome::done || call.outcome == HoldOutcome::refused ||
+      call.outcome == HoldOutcome::failed || call.outcome == HoldOutcome::waiting;
+  if (!is_decided) {
+    batch.hold_step = Batch::HoldStep::answered;
+    // It does not wait.
+    if (!batch.tickets.empty() && batch.tickets.front() != no_ticket)
+      late_.keep_or_release(batch, batch.plan.parts().front(), batch.tickets.front(), batch.now);
+  }
   wake_for(call, batch.now);
   return true;
 }

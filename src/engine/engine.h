@@ -18,7 +18,6 @@
 #include "engine/lists.h"
 #include "protocol/protocol.h"
 #include "request/session.h"
-#include "store/hold_book.h"
 
 namespace sluice::engine {
 
@@ -117,7 +116,6 @@ class Engine {
   bool settle_hold(Batch& batch);
   bool charge_unknown(Batch& batch);
   static size_t subjects_of_hold(const Batch& batch);
-  static std::vector<store::HoldBook::Share> shares_of(Batch& batch, bool& any);
   void override_plan(Batch& batch);
   bool reserve(Batch& batch);
   void wake_for(const request::HoldCall& call, base::Time now);

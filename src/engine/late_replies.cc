@@ -7,6 +7,7 @@
 #include "base/bounds.h"
 #include "base/check.h"
 #include "engine/decision_log.h"
+#include "engine/hold_plan.h"
 #include "engine/verdict.h"
 #include "protocol/protocol.h"
 
@@ -144,6 +145,7 @@ void PendingReplies::take_expired(base::Time monotonic, std::vector<request::Tic
   }
 }
 
+using request::HoldOutcome;
 using request::no_ticket;
 using request::Ticket;
 using request::Verb;
@@ -236,10 +238,32 @@ bool LateReplies::keep_or_release(const Batch& batch, const policy::Plan::Reques
   return true;
 }
 
+void LateReplies::keep_hold(Ticket ticket, const request::HoldCall& call,
+                            std::unique_ptr<store::HoldBook::Wait> wait) {
+  PendingReply& pending = *pending_.find(ticket);
+  pending.hold_user = call.user;
+  pending.hold_id = call.id;
+  pending.holder = call.holder;
+  pending.hold = call;
+  pending.hold.user = pending.hold_user;
+  pending.hold.id = pending.hold_id;
+  pending.hold.holder = pending.holder;
+  pending.hold_wait = std::move(wait);
+}
+
+// Nobody waits for the hold any more. is_granted: the store has answered already.
+void LateReplies::drop_hold(PendingReply& pending, bool is_granted, base::Time now) {
+  if (pending.hold_wait == nullptr) return;
+  const auto wait = std::move(pending.hold_wait);
+  decider_.deps().holds->drop(*wait, is_granted, now);
+}
+
 void LateReplies::forget(ReplySink& sink) {
   if (std::exchange(sink.has_replies_, false)) std::erase(sinks_, &sink);
   for (const Ticket ticket : pending_.of(sink)) {
-    decider_.deps().store.cancel(decider_.completions(), ticket, decider_.now());
+    const base::Time now = decider_.now();
+    const bool canceled = decider_.deps().store.cancel(decider_.completions(), ticket, now);
+    drop_hold(*pending_.find(ticket), !canceled, now);
     pending_.remove(ticket);
   }
 }
@@ -248,6 +272,7 @@ void LateReplies::forget(ReplySink& sink) {
 bool LateReplies::give_up(const Batch& batch, const policy::Plan::RequestPlan& part, Ticket ticket,
                           base::Time now) {
   decider_.deps().store.cancel(decider_.completions(), ticket, now);
+  drop_hold(*pending_.find(ticket), false, now);
   if (TopKeys* const keys = decider_.deps().top_keys) {
     std::vector<Denial> refused_by;
     keys->note_waiting(*batch.policy, batch.plan, part, now, refused_by);
@@ -359,13 +384,15 @@ void LateReplies::match_again(Ticket ticket, base::Time now) {
   if (batch.plan.may_wait()) {
     batch.plan.let_wait(ticket, pending->arrival);
     batch.settled = part.groups_end - 1;  // shadow rules have counted it
-    if (!decider_.settle_all(batch, now))
+    if (pending->hold_wait == nullptr ? !decider_.settle_all(batch, now)
+                                      : !reserve_again(*pending, batch, now))
       return match_later(ticket, {now.us + match_later_after.us});
     const request::Group& group = batch.plan.group(batch.plan.steps(part).back());
     if (group.answered) return;
     if (group.parked) {
       const bool ends = pending->message.must_fit && never_fits(batch.plan, part) &&
                         decider_.deps().store.cancel(decider_.completions(), ticket, now);
+      if (ends) drop_hold(*pending, false, now);
       if (!ends) {
         keep_or_release(batch, part, ticket, now);
         return;
@@ -373,10 +400,24 @@ void LateReplies::match_again(Ticket ticket, base::Time now) {
     }
   } else if (!decider_.deps().store.cancel(decider_.completions(), ticket, now)) {
     return;
+  } else {
+    drop_hold(*pending, false, now);
   }
   request::Verdict verdict = verdict_of(batch.plan, part, decider_.deps().store);
   verdict.generation = batch.policy->generation;
   reply(ticket, verdict, now);
+}
+
+// Settles the last group of a reserve that waits. False: the store has no answer yet.
+bool LateReplies::reserve_again(PendingReply& pending, Batch& batch, base::Time now) {
+  request::Batch charges = batch.plan.batch();
+  const HoldPlan plan(batch.plan, {&pending.request, 1});
+  if (plan.is_mixed) return decider_.settle_all(batch, now);
+  plan.set_costs(charges);
+  charges.groups = charges.groups.last(1);
+  return decider_.deps().holds->reserve_or_wait(
+      pending.hold, plan.terms, charges, plan.shares, plan.units, now,
+      {&decider_.completions(), request::no_ticket, batch.policy}, pending.hold_wait);
 }
 
 // Matches it again at that time, or before.
@@ -423,12 +464,13 @@ void LateReplies::take_answers() {
   answers_.clear();
   decider_.completions().drain(answers_);
   for (const store::Settled& settled : answers_) {
-    const PendingReply* const pending = pending_.find(settled.ticket);
+    PendingReply* const pending = pending_.find(settled.ticket);
     if (pending == nullptr) continue;
     SLUICE_CHECK(pending->kept);
     request::Verdict verdict;
     verdict.matched = true;
     if (settled.error != request::Error::none) {
+      drop_hold(*pending, false, settled.at);
       verdict.error = decider_.deps().store.message_for(settled.error);
       verdict.cause = settled.error;
       reply(settled.ticket, verdict, settled.at);
@@ -444,6 +486,14 @@ void LateReplies::take_answers() {
       verdict.limit = &pending->limits[i];
       verdict.inline_limit = pending->limit_rules[i]->limits_from == policy::LimitsFrom::request;
     }
+    if (pending->hold_wait != nullptr) {
+      if (verdict.allowed)
+        decider_.deps().holds->grant(pending->hold, *pending->hold_wait, settled.at);
+      else
+        drop_hold(*pending, false, settled.at);
+      pending->hold_wait.reset();
+      verdict.allowed = verdict.allowed && pending->hold.outcome == request::HoldOutcome::done;
+    }
     reply(settled.ticket, verdict, settled.at);
   }
 }
@@ -456,6 +506,7 @@ void LateReplies::expire() {
   const base::Time now = decider_.now();
   for (const Ticket ticket : tickets_) {
     if (!decider_.deps().store.cancel(decider_.completions(), ticket, now)) continue;
+    drop_hold(*pending_.find(ticket), false, now);
     request::Verdict verdict;
     verdict.matched = true;
     if (pending_.find(ticket)->stops)
@@ -467,8 +518,15 @@ void LateReplies::expire() {
 }
 
 void LateReplies::reply(Ticket ticket, const request::Verdict& given, base::Time now) {
-  const PendingReply* const pending = pending_.find(ticket);
+  PendingReply* const pending = pending_.find(ticket);
   request::Verdict verdict = given;
+  if (pending->is_hold()) {
+    // What did not become a hold is refused, or failed.
+    if (pending->hold.outcome == HoldOutcome::waiting)
+      pending->hold.outcome = verdict.error.empty() ? HoldOutcome::refused : HoldOutcome::failed;
+    pending->hold.error = verdict.cause;
+    verdict.hold = &pending->hold;
+  }
   verdict.waited = base::Duration{decider_.deps().clock.monotonic().us - pending->asked_at.us};
   if (verdict.generation == 0 && pending->policy != nullptr)
     verdict.generation = pending->policy->generation;

@@ -25,9 +25,11 @@
 #include "policy/rule_set.h"
 #include "protocol/protocol.h"
 #include "request/charge.h"
+#include "request/hold.h"
 #include "request/peer.h"
 #include "request/session.h"
 #include "store/completion_queue.h"
+#include "store/hold_book.h"
 
 namespace sluice::engine {
 
@@ -109,6 +111,12 @@ struct PendingReply {
   base::Time until{INT64_MAX};     // when a rule or an override that it was matched by ends
   uint32_t generation = 0;
 
+  // Of a reserve: what is asked, and what its grant needs; null until the store keeps its group.
+  request::HoldCall hold;
+  std::string hold_user, hold_id, holder;  // its texts
+  std::unique_ptr<store::HoldBook::Wait> hold_wait;
+  bool is_hold() const { return request.verb == request::Verb::reserve; }
+
   // Copies the request and its texts. The object must not be moved afterwards.
   void copy(protocol::Protocol its_protocol, const request::Request& its_request,
             std::span<const request::Entry> its_descriptor,
@@ -168,6 +176,10 @@ class LateReplies {
   // the refusal. Always returns false.
   bool give_up(const Batch& batch, const policy::Plan::RequestPlan& part, request::Ticket ticket,
                base::Time now);
+  // A reserve of the batch is parked under that ticket: what its grant needs. Before
+  // `keep_or_release`.
+  void keep_hold(request::Ticket ticket, const request::HoldCall& call,
+                 std::unique_ptr<store::HoldBook::Wait> wait);
   // See Engine::interrupt.
   void interrupt(ReplySink& sink, const request::Session* session, bool stops = false);
   bool has(const ReplySink& sink) const { return !pending_.of(sink).empty(); }
@@ -198,6 +210,8 @@ class LateReplies {
   void take_answers();
   void expire();
   void reply(request::Ticket ticket, const request::Verdict& verdict, base::Time now);
+  bool reserve_again(PendingReply& pending, Batch& batch, base::Time now);
+  void drop_hold(PendingReply& pending, bool is_granted, base::Time now);
   void flush();
 
   Decider& decider_;

@@ -51,7 +51,7 @@ enum class HoldOutcome : uint8_t {
   settled,       // it is committed, with other units than these
   ended,         // it is released or its end has passed
   wrong_number,  // `units` has not one number for each subject
-  under_way,     // another request with this id has no answer yet
+  waiting,       // a reserve that may wait does, for units
   full,          // there are as many holds as the server keeps
 };
 
@@ -160,6 +160,11 @@ class HoldNote : public std::enable_shared_from_this<HoldNote> {
     filled_.notify_all();
   }
   bool is_filled() const { return filled_.load(std::memory_order_acquire); }
+  // There is no text of the name any more.
+  bool is_gone() const { return is_filled() && !text_; }
+  // There was none before.
+  bool is_first() const { return first_.load(std::memory_order_relaxed); }
+  void set_first() { first_.store(true, std::memory_order_relaxed); }
   // Waits until it is filled.
   const std::optional<std::string>& text() const {
     filled_.wait(false, std::memory_order_acquire);
@@ -169,7 +174,7 @@ class HoldNote : public std::enable_shared_from_this<HoldNote> {
  private:
   const std::string name_;
   std::optional<std::string> text_;
-  std::atomic<bool> filled_{false};
+  std::atomic<bool> filled_{false}, first_{false};
 };
 
 }  // namespace sluice::request

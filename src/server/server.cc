@@ -131,6 +131,19 @@ class HoldsSource final : public metrics::Source {
 }  // namespace
 
 struct Server::Impl {
+  // Takes over the holds of the last start.
+  void restore(store::Holds& its) {
+    const base::Result<size_t> unreadable = its.restore(clock.now());
+    if (!unreadable)
+      log->error("the reservations of the last start cannot be read, and are lost: {}",
+                 unreadable.problem().text);
+    else if (*unreadable > 0)
+      log->error(
+          "{} reservations of the last start cannot be read, and are lost: what they held stays "
+          "taken; were they written by a newer version?",
+          *unreadable);
+  }
+
   Impl(Options o, live::Policy policy, store::Store& s, log::Log& l)
       : options(std::move(o)),
         store(s),
@@ -155,10 +168,13 @@ struct Server::Impl {
       admin_plane.add_source(brought_limits.emplace(*options.spaces));
     }
     if (options.holds && options.spaces != nullptr) {
-      if (options.make_holds)
+      if (options.make_holds) {
         holds = options.make_holds(*options.holds);
-      else
-        holds = std::make_unique<store::Holds>(store, *options.spaces, *options.holds);
+      } else {
+        auto its = std::make_unique<store::Holds>(store, *options.spaces, *options.holds);
+        restore(*its);
+        holds = std::move(its);
+      }
       admin_plane.add_source(holds_source.emplace(*holds));
     }
     admin_plane.add_source(doors);

@@ -7,8 +7,14 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
 #include <vector>
 
+#include "request/hold.h"
 #include "store/region.h"
 
 namespace sluice::store {
@@ -67,7 +73,35 @@ class Changes {
   // With the lock of the stripe.
   std::vector<Ref>& list(size_t stripe) { return lists_[stripe]; }
 
+  // What is kept beside the counters: the last note of each name of each commit. Any thread.
+  using Notes = std::map<std::pair<uint64_t, std::string>, std::shared_ptr<request::HoldNote>>;
+  using Note = Notes::node_type;
+  // Throws std::bad_alloc.
+  static Note note_of(request::HoldNote& note);
+  // Adds a note to the commit `number`, under the lock of a stripe that is past the one before; or
+  // to the one that is open.
+  void add_note(uint64_t number, Note note) noexcept;
+  void add_note(Note note) noexcept;
+  // Calls `visit(note)` for those of commits up to that number, which are forgotten. If it throws,
+  // the rest stays. The collecting thread.
+  template <class Visit>
+  void take_notes(uint64_t number, Visit&& visit) {
+    for (;;) {
+      std::shared_ptr<request::HoldNote> note;
+      {
+        const std::lock_guard lock(notes_mutex_);
+        if (notes_.empty() || notes_.begin()->first.first > number) return;
+        note = notes_.begin()->second;
+      }
+      // Nothing is added to that commit any more.
+      visit(*note);
+      const std::lock_guard lock(notes_mutex_);
+      notes_.erase(notes_.begin());
+    }
+  }
+
  private:
+  void insert_note(uint64_t number, Note note) noexcept;
   bool grow(size_t stripe, size_t count) noexcept;
   void raise_last(uint64_t to);
 
@@ -76,6 +110,8 @@ class Changes {
   std::array<std::atomic<uint64_t>, Heads::stripes / 64> stripes_{};
   std::array<std::vector<Ref>, Heads::stripes> lists_;
   std::array<uint64_t, Heads::stripes> past_{};
+  std::mutex notes_mutex_;
+  Notes notes_;
 };
 
 }  // namespace sluice::store

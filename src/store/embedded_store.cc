@@ -54,7 +54,9 @@ constexpr size_t group_max = base::bounds::group_charges_max + 1;
 // held.
 struct EmbeddedStore::LockedGroup {
   // `also`: more charges whose stripes are locked.
-  LockedGroup(EmbeddedStore& store, std::span<Charge> charges, std::span<const Charge> also = {})
+  // has_note: the group has one, or may have.
+  LockedGroup(EmbeddedStore& store, std::span<Charge> charges, std::span<const Charge> also = {},
+              bool has_note = false)
       : settling(reinterpret_cast<PendingCharge*>(room), charges.size()) {
     constexpr size_t max = group_max;
     SLUICE_CHECK(charges.size() <= max && also.size() <= max);
@@ -65,9 +67,9 @@ struct EmbeddedStore::LockedGroup {
       return hash_of(*a) != hash_of(*b) ? hash_of(*a) < hash_of(*b) : a < b;
     });
     also.empty() ? lock(store, by_hash) : lock(store, by_hash, also);
-    if (store.changes_ != nullptr && count > 1) {
+    if (store.changes_ != nullptr && (count > 1 || has_note || (count > 0 && locked[0]->held))) {
       try {
-        store.collect_before({locked.data(), count});
+        commit = store.collect_before({locked.data(), count});
       } catch (...) {
         unlock();
         throw;
@@ -120,6 +122,7 @@ struct EmbeddedStore::LockedGroup {
   const std::span<PendingCharge> settling;
   std::array<Locked*, 2 * group_max> locked;
   size_t count = 0;
+  uint64_t commit = 0;  // in which its changes will be, if it has a note
 };
 
 std::unique_ptr<EmbeddedStore> EmbeddedStore::open(size_t memory_bytes, const base::Hash& hash,
@@ -169,7 +172,7 @@ Applied EmbeddedStore::apply(const request::Batch& batch, base::Time now,
     bool settled;
     if (group.arrival != 0) [[unlikely]] {
       settled = settle_again(group, batch, now, completions, pin);
-    } else if (group.charge_count == 1 && !group.holds) [[likely]] {
+    } else if (group.charge_count == 1 && !group.holds && group.note == nullptr) [[likely]] {
       auto& charge = batch.charges[group.charge_first];
       settled = settle_alone(group, charge, batch.decisions, now, completions, pin);
     } else {
@@ -329,9 +332,9 @@ bool EmbeddedStore::settle_alone(request::Group& group, Charge& charge, std::spa
     s.deny_all(spaces_, now, ahead, decisions, group.sparing);
   const bool in_place = s.entry != nullptr && s.entry->cells() == s.cells && s.entry->is_plain();
   if (in_place && charge.verb == Verb::take) [[likely]] {
-    if (!write(s)) return false;
     if (allowed && (charge.reset_first || s.changed)) [[unlikely]]
       note_given(s, now);
+    if (!write(s)) return false;
   } else if (in_place && charge.verb == Verb::charge) {
     if (!write(s)) return false;
   } else {
@@ -349,19 +352,21 @@ bool EmbeddedStore::settle_alone(request::Group& group, Charge& charge, std::spa
 
 bool EmbeddedStore::settle_together(request::Group& group, const request::Batch& batch,
                                     base::Time now, CompletionQueue* completions, const Pin& pin) {
-  const LockedGroup group_lock(*this,
-                               batch.charges.subspan(group.charge_first, group.charge_count));
-  return settle_locked(group, batch, group_lock.settling, now, completions, pin);
+  const LockedGroup group_lock(*this, batch.charges.subspan(group.charge_first, group.charge_count),
+                               {}, group.holds || group.note != nullptr);
+  return settle_locked(group, batch, group_lock, now, completions, pin);
 }
 
 bool EmbeddedStore::settle_locked(request::Group& group, const request::Batch& batch,
-                                  std::span<PendingCharge> settling, base::Time now,
+                                  const LockedGroup& group_lock, base::Time now,
                                   CompletionQueue* completions, const Pin& pin) {
+  const std::span<PendingCharge> settling = group_lock.settling;
   const auto decisions_of = [&](const PendingCharge& s) {
     return &batch.decisions[s.charge->decision_first];
   };
   bool allowed = true;
-  if (group.holds && !open_held(settling)) [[unlikely]]
+  Changes::Note note;
+  if (!make_note(group.note, note) || (group.holds && !open_held(settling))) [[unlikely]]
     return false;
   for (auto& s : settling)
     allowed &= s.evaluate(spaces_, now, units_ahead(s, group.arrival), decisions_of(s));
@@ -387,6 +392,8 @@ bool EmbeddedStore::settle_locked(request::Group& group, const request::Batch& b
     if (has_room) store(s, allowed, now);
   if (group.holds) [[unlikely]]
     close_held(settling);
+  if (!note.empty() && has_room && allowed) [[unlikely]]
+    keep_note(group_lock, std::move(note));
   if (!has_room) return false;
   group.allowed = allowed;
   const bool settled = allowed || !group.may_wait || completions == nullptr ||
@@ -395,6 +402,24 @@ bool EmbeddedStore::settle_locked(request::Group& group, const request::Batch& b
     if (s.queue != nullptr && s.brings()) release_for(s, now);
   }
   return settled;
+}
+
+// Makes room for what is to be kept with a group's changes, if anything is. False: there is no
+// memory.
+bool EmbeddedStore::make_note(request::HoldNote* its_note, Changes::Note& note) {
+  if (its_note == nullptr || changes_ == nullptr) [[likely]]
+    return true;
+  try {
+    note = Changes::note_of(*its_note);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  return true;
+}
+
+void EmbeddedStore::keep_note(const LockedGroup& group_lock, Changes::Note note) {
+  group_lock.count > 0 ? changes_->add_note(group_lock.commit, std::move(note))
+                       : changes_->add_note(std::move(note));
 }
 
 // Tells each charge of a hold what its counter was given. False: there is no memory.
@@ -421,12 +446,44 @@ void EmbeddedStore::close_held(std::span<PendingCharge> settling) {
     Locked& locked = locked_of(*s.charge);
     if (!locked.held) continue;
     const auto its = locked.held->find(s.charge->hash);
-    if (its != locked.held->end() && its->second.parts == 0) locked.held->erase(its);
+    if (its == locked.held->end() || its->second.parts > 0) continue;
+    if (changes_ != nullptr && its->second.given != limit::Given()) keep_given(*s.charge, nullptr);
+    locked.held->erase(its);
   }
+}
+
+// Notes what was given back to a counter that has holds; null: it has none any more. The stripe is
+// past the last commit. What finds no memory is as if nothing had gone back: after a kill its holds
+// may give back more than they should.
+void EmbeddedStore::keep_given(const Charge& charge, const limit::Given* given) noexcept {
+  try {
+    std::string name(1, given_note);
+    name.append(charge.space->prefix).append(charge.key).append(charge.space->suffix);
+    const auto note = std::make_shared<request::HoldNote>(std::move(name));
+    note->fill(given == nullptr ? std::nullopt : std::optional(text_of(*given)));
+    Locked* const locked = &locked_of(charge);
+    const uint64_t commit = collect_before({&locked, 1});
+    changes_->add_note(commit, Changes::note_of(*note));
+  } catch (const std::bad_alloc&) {
+  }
+}
+
+void EmbeddedStore::hold_again(const request::Space& space, std::string_view key, size_t parts,
+                               const limit::Given& given) {
+  const uint64_t hash = hash_(space.id, key);
+  Locked& locked = (*table_)[stripe_of(hash)];
+  const std::lock_guard lock(locked.mutex);
+  if (!locked.held) locked.held = std::make_unique<std::unordered_map<uint64_t, HeldCounter>>();
+  HeldCounter& counter = (*locked.held)[hash];
+  counter.parts += parts;
+  counter.given.units = std::max(counter.given.units, given.units);
+  counter.given.puts = std::max(counter.given.puts, given.puts);
+  counter.given.resets = std::max(counter.given.resets, given.resets);
 }
 
 // What holds must know of a charge that was allowed: its parts are taken or settled, or units went
 // back.
+// Before the counter is written: a commit has both.
 [[gnu::noinline]] void EmbeddedStore::note_given(PendingCharge& s, base::Time now) {
   const Charge& charge = *s.charge;
   const Locked& locked = locked_of(charge);
@@ -434,6 +491,7 @@ void EmbeddedStore::close_held(std::span<PendingCharge> settling) {
   const auto its = locked.held->find(charge.hash);
   if (its == locked.held->end()) return;
   HeldCounter& counter = its->second;
+  const limit::Given before = counter.given;
   // Other limits may have had another rate: as if all units had gone back, of which a bucket alone
   // takes notice (limit/held.h).
   if (s.changed) counter.given.units += uint64_t{limit::used_max} + 1;
@@ -449,6 +507,7 @@ void EmbeddedStore::close_held(std::span<PendingCharge> settling) {
     ++counter.given.puts;
     counter.given.units += static_cast<uint64_t>(std::max<int64_t>(charge.cost, 0));
   }
+  if (changes_ != nullptr && counter.given != before) keep_given(charge, &counter.given);
 }
 
 // Makes a place for every counter that needs one, before anything is taken.
@@ -787,7 +846,7 @@ void EmbeddedStore::erase(PendingCharge& s) {
 // of them it says so in the set of stripes, and reads which commit is open: all that it changes is
 // of that one. So what had changed in these stripes before is collected first, if the commit before
 // is being collected and has not come to them yet.
-void EmbeddedStore::collect_before(std::span<Locked* const> locked) {
+uint64_t EmbeddedStore::collect_before(std::span<Locked* const> locked) {
   const auto stripe_of = [&](const Locked* one) {
     return static_cast<size_t>(one - table_->data());
   };
@@ -801,6 +860,7 @@ void EmbeddedStore::collect_before(std::span<Locked* const> locked) {
       collect_stripe(stripe, SIZE_MAX);
     changes_->pass(stripe, before);
   }
+  return before + 1;
 }
 
 // With the lock of the stripe, and collecting_mutex_.
@@ -830,7 +890,8 @@ void EmbeddedStore::collect_stripe(size_t stripe, size_t most) {
   }
 }
 
-uint64_t EmbeddedStore::collect(const request::VisitCounter& visit) {
+uint64_t EmbeddedStore::collect(const request::VisitCounter& visit,
+                                const VisitHoldNote& visit_note) {
   {
     const std::lock_guard lock(collecting_mutex_);
     collecting_ = &visit;
@@ -855,6 +916,7 @@ uint64_t EmbeddedStore::collect(const request::VisitCounter& visit) {
         more = !changes_->list(stripe).empty();
       }
     });
+    changes_->take_notes(turned, visit_note);
   } catch (...) {
     end();
     throw;
@@ -1130,6 +1192,8 @@ std::shared_ptr<Waiter> waiter_of(const request::Group& group, uint64_t arrival,
   for (const PendingCharge& s : settling) limits += s.charge->limits.size();
   waiter->limits.reserve(limits);  // so that pointers to them stay valid
   waiter->decisions.resize(limits);
+  waiter->holds = group.holds;
+  if (group.note != nullptr) waiter->note = group.note->shared_from_this();
   waiter->charges.reserve(settling.size());
   waiter->confirmed.reserve(settling.size());
   for (size_t i = 0; i < settling.size(); ++i) {
@@ -1258,7 +1322,8 @@ void EmbeddedStore::release(Locked& locked, Queue& queue, base::Time now) {
   for (size_t answers = 0; !queue.waiters.empty(); ++answers) {
     const std::shared_ptr<Waiter> head = queue.waiters.first();
     // A waiter that needs several counters needs all their locks, which its owner's thread takes.
-    if (head->charges.size() > 1 || answers == answers_per_lock_max)
+    // So does one of a hold.
+    if (head->charges.size() > 1 || head->holds || answers == answers_per_lock_max)
       return head->completions.wake_at(now, {}, head);
     Hindrance h;
     if (!answer_alone(*head, queue, now, h.for_ever, h.wait)) {
@@ -1342,8 +1407,11 @@ void EmbeddedStore::retry_together(const std::shared_ptr<Waiter>& waiter, base::
 }
 
 void EmbeddedStore::retry_locked(const std::shared_ptr<Waiter>& waiter, base::Time now) {
-  const LockedGroup group_lock(*this, waiter->charges);
+  const LockedGroup group_lock(*this, waiter->charges, {}, waiter->holds);
   if (waiter->state != Waiter::State::queued) return;
+  Changes::Note note;
+  if (waiter->holds && (!make_note(waiter->note.get(), note) || !open_held(group_lock.settling)))
+    throw std::bad_alloc();
   Queue& queue = *waiter->queue;
   Locked& locked = locked_of(waiter->charges[waiter->at]);
 
@@ -1355,8 +1423,14 @@ void EmbeddedStore::retry_locked(const std::shared_ptr<Waiter>& waiter, base::Ti
     if (!fits) bring_back(s, group_lock.settling, now);
     allowed &= fits;
   }
-  if (allowed && make_places(group_lock.settling, true, now)) {
+  const bool has_places = allowed && make_places(group_lock.settling, true, now);
+  if (has_places)
     for (PendingCharge& s : group_lock.settling) store(s, true, now);
+  if (waiter->holds) {
+    close_held(group_lock.settling);
+    if (has_places && !note.empty()) keep_note(group_lock, std::move(note));
+  }
+  if (has_places) {
     dequeue(*waiter);
     answer(*waiter, now);
   } else if (allowed) {
@@ -1378,11 +1452,11 @@ bool EmbeddedStore::settle_again(request::Group& group, const request::Batch& ba
   const auto charges = batch.charges.subspan(group.charge_first, group.charge_count);
   const std::shared_ptr<Waiter> waiter = completions->find_parked(group.ticket);
   if (waiter == nullptr) {
-    const LockedGroup group_lock(*this, charges);
-    return settle_locked(group, batch, group_lock.settling, now, completions, pin);
+    const LockedGroup group_lock(*this, charges, {}, group.holds);
+    return settle_locked(group, batch, group_lock, now, completions, pin);
   }
   completions->make_room();
-  const LockedGroup group_lock(*this, charges, waiter->charges);
+  const LockedGroup group_lock(*this, charges, waiter->charges, group.holds);
   if (waiter->state == Waiter::State::done) {
     group.answered = true;
     return true;
@@ -1405,7 +1479,7 @@ bool EmbeddedStore::settle_again(request::Group& group, const request::Batch& ba
   }
   completions->unpark(group.ticket);
   const bool was_queued = leave(*waiter) != nullptr;
-  const bool settled = settle_locked(group, batch, group_lock.settling, now, completions, pin);
+  const bool settled = settle_locked(group, batch, group_lock, now, completions, pin);
   // Its queue may have been removed by now.
   if (was_queued) {
     PendingCharge s;

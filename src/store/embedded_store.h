@@ -26,6 +26,7 @@
 #include "request/counter_record.h"
 #include "request/space.h"
 #include "store/changes.h"
+#include "store/notes.h"
 #include "store/pending_charge.h"
 #include "store/region.h"
 #include "store/store.h"
@@ -80,8 +81,16 @@ class EmbeddedStore final : public Store, public Catalog {
   // Opens the next commit, and calls `visit(record)` with the state of every counter that changed
   // before, under the lock of its stripe, and marks it unchanged; what one group has changed is
   // visited as a whole, or not yet. `visit` may be called on other threads too, one at a time.
-  // Returns the number of the commit (Changes). One thread.
-  uint64_t collect(const request::VisitCounter& visit);
+  // Then `visit_note(note)` with the notes of holds of these changes. Returns the number of the
+  // commit (Changes). One thread.
+  using VisitHoldNote = std::function<void(const request::HoldNote& note)>;
+  uint64_t collect(
+      const request::VisitCounter& visit,
+      const VisitHoldNote& visit_note = [](const request::HoldNote&) {});
+  // Of a hold that was restored: it has so many parts of that counter, to which so much was given
+  // back. Before any request.
+  void hold_again(const request::Space& space, std::string_view key, size_t parts,
+                  const limit::Given& given);
   // Calls `visit(record)` with the state of every counter, without a lock, until it returns false;
   // then returns false. A counter that changes meanwhile is visited before or after that, or twice.
   // One thread of low priority.
@@ -182,7 +191,7 @@ class EmbeddedStore final : public Store, public Catalog {
   // Is more than 7/8 of the memory in use?
   bool is_pressed() const { return region_.bytes() > region_.bytes_max() / 8 * 7; }
   void prepare(const request::Batch& batch) const;
-  void collect_before(std::span<Locked* const> locked);
+  uint64_t collect_before(std::span<Locked* const> locked);
   void collect_stripe(size_t stripe, size_t most);
   bool settle_alone(request::Group& group, request::Charge& charge, std::span<limit::Decision> all,
                     base::Time now, CompletionQueue* completions, const Pin& pin);
@@ -211,14 +220,17 @@ class EmbeddedStore final : public Store, public Catalog {
   void erase_noted(size_t stripe, Entry& entry);
   void erase(PendingCharge& s);
   void bring_back(PendingCharge& s, std::span<const PendingCharge> group, base::Time now);
+  bool make_note(request::HoldNote* its_note, Changes::Note& note);
+  void keep_note(const LockedGroup& group_lock, Changes::Note note);
   bool open_held(std::span<PendingCharge> settling);
   void close_held(std::span<PendingCharge> settling);
+  void keep_given(const request::Charge& charge, const limit::Given* given) noexcept;
   void note_given(PendingCharge& s, base::Time now);
 
   // With the locks of all of the group's stripes.
   bool settle_locked(request::Group& group, const request::Batch& batch,
-                     std::span<PendingCharge> settling, base::Time now,
-                     CompletionQueue* completions, const Pin& pin);
+                     const LockedGroup& group_lock, base::Time now, CompletionQueue* completions,
+                     const Pin& pin);
   // False: there is no memory, and the group is not parked.
   bool park(request::Group& group, std::span<PendingCharge> settling,
             std::span<const limit::Decision> all, base::Time now, CompletionQueue& completions,

@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,6 +25,7 @@
 #include "request/charge.h"
 #include "request/hold.h"
 #include "store/completion_queue.h"
+#include "store/store.h"
 
 namespace sluice::store {
 
@@ -40,6 +42,7 @@ class HoldBook {
   struct Asker {
     CompletionQueue* completions = nullptr;
     request::Ticket ticket = request::no_ticket;
+    Pin pin{};  // keeps the rules alive of a reserve that waits
   };
 
   // Which subjects of a message a charge is for: bit i is subject i.
@@ -61,6 +64,30 @@ class HoldBook {
                                      const request::Batch& batch, std::span<const Share> shares,
                                      std::span<const int64_t> units, base::Time now,
                                      const Asker& asker) = 0;
+  // What a reserve that waits for units needs once its group is granted.
+  class Wait {
+   public:
+    virtual ~Wait() = default;
+  };
+  // Can a reserve wait?
+  virtual bool can_wait() const { return false; }
+  // As `reserve`, where the last group may wait (Group::may_wait). If it is parked the call is
+  // `waiting`, and `wait` is what the grant needs: it must live until `grant` or `drop`. If `wait`
+  // is set the same reserve is parked already and asked again, by its last group alone; `wait` is
+  // replaced then, but where the group is answered already.
+  [[nodiscard]] virtual bool reserve_or_wait(request::HoldCall& call,
+                                             const request::HoldTerms& terms,
+                                             const request::Batch& batch,
+                                             std::span<const Share> shares,
+                                             std::span<const int64_t> units, base::Time now,
+                                             const Asker& asker, std::unique_ptr<Wait>& wait) {
+    wait.reset();
+    return reserve(call, terms, batch, shares, units, now, asker);
+  }
+  // Its group was granted then: it is held, or the call says why not, and nothing is.
+  virtual void grant(request::HoldCall& /*call*/, Wait& /*wait*/, base::Time /*at*/) {}
+  // Nobody waits any more. is_granted: its group was granted, and gives its units back.
+  virtual void drop(Wait& /*wait*/, bool /*is_granted*/, base::Time /*now*/) {}
   // All but reserve.
   [[nodiscard]] virtual bool settle(request::HoldCall& call, base::Time now,
                                     const Asker& asker) = 0;

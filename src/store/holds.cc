@@ -1,9 +1,12 @@
 #include "store/holds.h"
 
 #include <algorithm>
+#include <chrono>
 #include <numeric>
 #include <optional>
 #include <queue>
+#include <thread>
+#include <unordered_map>
 #include <utility>
 
 #include "base/check.h"
@@ -177,9 +180,8 @@ struct Holds::Packed {
       number(t.size());
       at_ = std::copy(t.begin(), t.end(), at_);
     }
-    void source(SourceRef& its) {
-      const Source* const source = its.give();
-      at_ = std::copy_n(reinterpret_cast<const char*>(&source), sizeof source, at_);
+    void pointer(const Source* its) {
+      at_ = std::copy_n(reinterpret_cast<const char*>(&its), sizeof its, at_);
     }
     char* at() const { return at_; }
 
@@ -188,32 +190,49 @@ struct Holds::Packed {
   };
   class Reader {
    public:
-    explicit Reader(const char* at) : at_(at) {}
+    // end: null: the bytes are a record's, which was written here.
+    explicit Reader(const char* at, const char* end = nullptr) : at_(at), end_(end) {}
+    // Was all there that was read?
+    bool is_sound() const { return sound_; }
+    void fail() { sound_ = false; }
+    bool is_at_end() const { return at_ == end_; }
     uint64_t number() {
       uint64_t n = 0;
-      for (int shift = 0;; shift += 7) {
+      for (int shift = 0; shift < 64; shift += 7) {
+        if (at_ == end_) break;
         const auto byte = static_cast<unsigned char>(*at_++);
         n |= static_cast<uint64_t>(byte & 127) << shift;
         if (byte < 128) return n;
       }
+      sound_ = false;
+      return 0;
     }
     int64_t folded() {
       const uint64_t n = number();
       return static_cast<int64_t>(n >> 1 ^ (~(n & 1) + 1));
     }
+    // Of things that follow, which have a byte each at least.
+    size_t count() {
+      const uint64_t n = number();
+      if (end_ == nullptr || n <= static_cast<uint64_t>(end_ - at_)) return n;
+      sound_ = false;
+      return 0;
+    }
     std::string_view text() {
-      const size_t size = number();
+      const size_t size = count();
       return {std::exchange(at_, at_ + size), size};
     }
-    SourceRef source() {
+    const Source* pointer() {
       const Source* its;
       std::copy_n(at_, sizeof its, reinterpret_cast<char*>(&its));
       at_ += sizeof its;
-      return SourceRef::adopt(its);
+      return its;
     }
 
    private:
     const char* at_;
+    const char* const end_;
+    bool sound_ = true;
   };
 
   static std::string_view name_of(const char* bytes) { return Reader(bytes).text(); }
@@ -224,11 +243,21 @@ struct Holds::Packed {
     const auto state = static_cast<State>(from.number() >> 4);
     return state != State::held && from.folded() <= now.us;
   }
-  // Takes over the references of the record, or gives them back. The bytes are valid until the
-  // thread's next call.
-  static std::string_view pack(Record& record);
+  // `put(to, source)` writes each source, in at most number_bytes_max bytes; `get(from)` reads it.
+  // The bytes are valid until the thread's next call.
+  template <class Put>
+  static std::string_view pack(Record& record, Put&& put);
+  template <class Get>
+  static void unpack(Reader& from, Record& record, Get&& get);
+  // With pointers to sources, which take over the references of the record, or give them back.
+  static std::string_view pack(Record& record) {
+    return pack(record, [](Writer& to, SourceRef& source) { to.pointer(source.give()); });
+  }
+  static void unpack(const char* bytes, Record& record) {
+    Reader its(bytes);
+    unpack(its, record, [](Reader& from) { return SourceRef::adopt(from.pointer()); });
+  }
   static size_t bytes_max(const Record& record);
-  static void unpack(const char* bytes, Record& record);
 };
 
 size_t Holds::Packed::bytes_max(const Record& record) {
@@ -236,16 +265,17 @@ size_t Holds::Packed::bytes_max(const Record& record) {
   size_t others = record.name.size() + record.holder.size() + record.shown_rule.size();
   for (const Counter& counter : record.counters) {
     numbers += 9;
-    others += sizeof(const Source*) + counter.key.size();
+    others += Writer::number_bytes_max + counter.key.size();
     for (const Counter::Part& part : counter.parts) {
       numbers += 8 + 2 * part.then.size();
-      others += sizeof(const Source*);
+      others += Writer::number_bytes_max;
     }
   }
   return numbers * Writer::number_bytes_max + others;
 }
 
-std::string_view Holds::Packed::pack(Record& record) {
+template <class Put>
+std::string_view Holds::Packed::pack(Record& record, Put&& put) {
   thread_local std::vector<char> room;
   if (const size_t most = bytes_max(record); room.size() < most) room.resize(most);
   Writer to(room.data());
@@ -273,7 +303,7 @@ std::string_view Holds::Packed::pack(Record& record) {
   }
   to.number(record.counters.size());
   for (Counter& counter : record.counters) {
-    to.source(counter.source);
+    put(to, counter.source);
     to.text(counter.key);
     to.number(counter.shadow ? 1 : 0);
     to.number(counter.subjects);
@@ -284,7 +314,7 @@ std::string_view Holds::Packed::pack(Record& record) {
       const bool is_same = part.its_source.get() == nullptr;
       const size_t limits = part.then.size();
       to.number(is_same ? 1 : 0);
-      if (!is_same) to.source(part.its_source);
+      if (!is_same) put(to, part.its_source);
       to.folded(part.taken.us);
       to.folded(part.units);
       to.number(part.given.units);
@@ -299,8 +329,8 @@ std::string_view Holds::Packed::pack(Record& record) {
   return {room.data(), static_cast<size_t>(to.at() - room.data())};
 }
 
-void Holds::Packed::unpack(const char* bytes, Record& record) {
-  Reader from(bytes);
+template <class Get>
+void Holds::Packed::unpack(Reader& from, Record& record, Get&& get) {
   record.name = from.text();
   const uint64_t flags = from.number();
   record.state = static_cast<State>(flags >> 4);
@@ -314,9 +344,9 @@ void Holds::Packed::unpack(const char* bytes, Record& record) {
   record.holder = from.text();
   record.began = {from.folded()};
   record.ttl = {from.folded()};
-  record.reserved.resize(from.number());
+  record.reserved.resize(from.count());
   for (int64_t& n : record.reserved) n = from.folded();
-  record.used.resize(from.number());
+  record.used.resize(from.count());
   for (int64_t& n : record.used) n = from.folded();
   record.returned = from.folded();
   record.charged = from.folded();
@@ -326,16 +356,20 @@ void Holds::Packed::unpack(const char* bytes, Record& record) {
     record.shown_remaining = from.folded();
     record.shown_rule = from.text();
   }
-  record.counters.resize(from.number());
+  record.counters.resize(from.count());
   for (Counter& counter : record.counters) {
-    counter.source = from.source();
+    counter.source = get(from);
+    if (counter.source.get() == nullptr) {
+      record.counters.clear();
+      return from.fail();
+    }
     counter.key = from.text();
     counter.shadow = from.number() == 1;
     counter.subjects = from.number();
     counter.final_units = from.folded();
-    counter.parts.resize(from.number());
+    counter.parts.resize(from.count());
     for (Counter::Part& part : counter.parts) {
-      part.its_source = from.number() == 1 ? SourceRef() : from.source();
+      part.its_source = from.number() == 1 ? SourceRef() : get(from);
       part.then =
           part.its_source.get() == nullptr ? counter.source->limits : part.its_source->limits;
       part.taken = {from.folded()};
@@ -580,6 +614,7 @@ struct Holds::Settling {
 
 Holds::Holds(Store& store, request::Spaces& spaces, const Options& options)
     : store_(store),
+      notes_(store.notes()),
       spaces_(spaces),
       options_(options),
       shards_(std::make_unique<std::array<Shard, shard_count>>()),
@@ -592,19 +627,23 @@ Holds::Shard& Holds::shard_of(std::string_view name) const {
 
 // The same object for all counters of one rule. Throws std::bad_alloc.
 Holds::SourceRef Holds::source_of(const Charge& charge, std::string_view rule) {
-  const Sources::Key key{charge.space->id, charge.space->serial, charge.limits_id,
-                         spaces_.serial_of_limits(charge.limits_id),
-                         digest_of(rule, charge.overdrafts)};
+  return source_of(*charge.space, charge.limits, charge.limits_id, rule, charge.overdrafts);
+}
+
+Holds::SourceRef Holds::source_of(const request::Space& space, std::span<const limit::Limit> limits,
+                                  uint32_t limits_id, std::string_view rule,
+                                  const limit::Overdrafts* overdrafts) {
+  const Sources::Key key{space.id, space.serial, limits_id, spaces_.serial_of_limits(limits_id),
+                         digest_of(rule, overdrafts)};
   const std::lock_guard lock(sources_->mutex);
   std::unique_ptr<const Source>& known = sources_->all[key];
   if (known == nullptr) {
     auto source = std::make_unique<Source>();
-    source->space = spaces_.hold(charge.space->prefix, charge.space->suffix, *charge.space);
+    source->space = spaces_.hold(space.prefix, space.suffix, space);
     source->rule = rule;
-    source->limits.assign(charge.limits.begin(), charge.limits.end());
-    if (charge.overdrafts != nullptr) source->overdrafts = *charge.overdrafts;
-    if (charge.space->carry != limit::CarryOver::apart)
-      source->list = spaces_.hold_limits(charge.limits);
+    source->limits.assign(limits.begin(), limits.end());
+    if (overdrafts != nullptr) source->overdrafts = *overdrafts;
+    if (space.carry != limit::CarryOver::apart) source->list = spaces_.hold_limits(limits);
     known = std::move(source);
   }
   SourceRef its(known.get());
@@ -681,8 +720,9 @@ void Holds::set_state(Record& record, State state, base::Time now) {
 }
 
 // Keeps what has become of the record.
-void Holds::save(Shard& shard, uint32_t place, Loaded& record) {
+void Holds::save(Shard& shard, uint32_t place, Loaded& record, request::HoldNote* note) {
   const size_t was = shard.places[place].size;
+  if (note != nullptr) note->fill(text_of(*record));
   record.save();
   count_bytes(record->name, was, shard.places[place].size);
   push_due(shard, place, record->end.us);
@@ -748,130 +788,311 @@ HoldOutcome Holds::gone(const Record& record) const {
 bool Holds::reserve(HoldCall& call, const HoldTerms& terms, const request::Batch& batch,
                     std::span<const Share> shares, std::span<const int64_t> units, base::Time now,
                     const Asker& asker) {
-  SLUICE_CHECK(shares.size() == batch.charges.size() && units.size() <= 64);
-  if (!are_known(batch.charges, now, asker)) return false;
-  call.made_id = call.id.empty() ? make_id() : std::string(call.id);
-  const std::string& name = name_of(call.user, call.made_id);
-  Shard& shard = shard_of(name);
-  const std::lock_guard lock(shard.mutex);
-  if (const uint32_t place = shard.find(name);
-      place != Shard::none && !forget_old(shard, place, now)) {
-    Loaded record(shard, place);
-    if (record->end <= now && end(*record, now)) save(shard, place, record);
-    if (record->state != State::held) {
-      call.outcome = gone(*record);
-      call.used = record->used;
-      return true;
+  return reserve(call, terms, batch, shares, units, now, asker, nullptr);
+}
+
+// A reserve whose group the store has parked: the record, without the parts that are waited for.
+struct Holds::Waiting : Wait {
+  Record record;
+  std::vector<HeldCharge> held;  // of the charges of the batch
+  // Of the counters of `record` that are waited for, the places in `held`. These counters are the
+  // last ones.
+  std::vector<size_t> places;
+  NoteRef note;  // of the grant
+
+  // Adds what was taken of the counters that were waited for.
+  void add_parts() {
+    const size_t first = record.counters.size() - places.size();
+    for (size_t i = 0; i < places.size(); ++i) {
+      if (!held[places[i]].is_taken) continue;
+      Counter& counter = record.counters[first + i];
+      Counter::Part& part = counter.parts.emplace_back();
+      static_cast<HeldPart&>(part) = held[places[i]].part;
+      part.then = counter.source->limits;
     }
-    if (record->content != call.content) {
-      call.outcome = HoldOutcome::in_use;
-      return true;
+  }
+};
+
+bool Holds::reserve_or_wait(HoldCall& call, const HoldTerms& terms, const request::Batch& batch,
+                            std::span<const Share> shares, std::span<const int64_t> units,
+                            base::Time now, const Asker& asker, std::unique_ptr<Wait>& wait) {
+  return reserve(call, terms, batch, shares, units, now, asker, &wait);
+}
+
+// Answers a reserve whose id is in use, and returns true. `batch`: its charges then tell how the
+// counters stand; null: they do not. With the lock of the shard.
+bool Holds::answer_if_known(HoldCall& call, Shard& shard, const std::string& name,
+                            const request::Batch* batch, base::Time now) {
+  const uint32_t place = shard.find(name);
+  if (place == Shard::none || forget_old(shard, place, now)) return false;
+  Loaded record(shard, place);
+  if (record->end <= now) {
+    const NoteRef note = new_note(record->name);
+    if (end(*record, now, note.get())) {
+      save(shard, place, record, note.get());
+      record.load();
     }
-    // The counters tell how they stand.
-    for (Charge& charge : batch.charges) {
+  }
+  if (record->state != State::held) {
+    call.outcome = gone(*record);
+    call.used = record->used;
+    return true;
+  }
+  if (record->content != call.content) {
+    call.outcome = HoldOutcome::in_use;
+    return true;
+  }
+  if (batch != nullptr) {
+    for (Charge& charge : batch->charges) {
       charge.verb = Verb::peek;
       charge.cost = 0;
     }
-    for (size_t done = 0; done < batch.groups.size();) {
+    for (request::Group& group : batch->groups) group.may_wait = false;
+    for (size_t done = 0; done < batch->groups.size();) {
       const Applied applied =
-          store_.apply({batch.groups.subspan(done), batch.charges, batch.decisions}, now);
+          store_.apply({batch->groups.subspan(done), batch->charges, batch->decisions}, now);
       if (applied.later) break;
       done += applied.settled;
     }
     // It is held, whatever its rules say now.
-    for (request::Group& group : batch.groups) group.allowed = true;
-    answer_held(call, *record, now);
-    call.repeated = true;
-    count(Event::repeated);
-    return true;
+    for (request::Group& group : batch->groups) group.allowed = true;
   }
+  answer_held(call, *record, now);
+  call.repeated = true;
+  count(Event::repeated);
+  return true;
+}
+
+// Fills in all but the counters.
+void Holds::describe(Record& record, const HoldCall& call, const HoldTerms& terms,
+                     const std::string& name, std::span<const int64_t> units,
+                     base::Time now) const {
+  record.name = name;
+  record.terms = terms;
+  record.content = call.content;
+  record.holder = call.holder;
+  record.began = now;
+  const base::Duration ttl = call.ttl.us > 0 ? call.ttl : options_.ttl;
+  record.ttl = {std::min(ttl.us, terms.ttl_max.us)};
+  record.end = {later_us(now, record.ttl)};
+  record.reserved.assign(units.begin(), units.end());
+}
+
+// Gives back all that a record took which is not held.
+void Holds::give_back(Record& record, base::Time now) {
+  Settling& settling = Settling::begin(record);
+  for (const Counter& counter : record.counters)
+    if (!counter.parts.empty()) settling.add_settled(spaces_, counter, 0);
+  HoldCall unused;
+  if (!settling.groups.empty()) apply(unused, settling, now, nullptr);
+  record.counters.clear();
+}
+
+bool Holds::reserve(HoldCall& call, const HoldTerms& terms, const request::Batch& batch,
+                    std::span<const Share> shares, std::span<const int64_t> units, base::Time now,
+                    const Asker& asker, std::unique_ptr<Wait>* wait) {
+  SLUICE_CHECK(shares.size() == batch.charges.size() && units.size() <= 64);
+  if (!are_known(batch.charges, now, asker)) return false;
+  auto* const before = wait == nullptr ? nullptr : static_cast<Waiting*>(wait->get());
+  if (before == nullptr) call.made_id = call.id.empty() ? make_id() : std::string(call.id);
+  const std::string& name =
+      before == nullptr ? name_of(call.user, call.made_id) : before->record.name;
+  Shard& shard = shard_of(name);
+  const std::lock_guard lock(shard.mutex);
+  // One that waits is looked at again once it is granted.
+  if (before == nullptr && answer_if_known(call, shard, name, &batch, now)) return true;
   size_t bytes = 128 + name.size() + call.holder.size() + 10 * units.size();
   for (const Charge& charge : batch.charges)
     bytes += 96 + charge.key.size() + 20 * charge.limits.size();
-  if (!has_bytes(call.user, bytes) || !take_room(Room::held, call.user, 1, options_.most)) {
+  if (before == nullptr &&
+      (!has_bytes(call.user, bytes) || !take_room(Room::held, call.user, 1, options_.most))) {
     call.outcome = HoldOutcome::full;
     return true;
   }
-  std::vector<HeldCharge> held(batch.charges.size());
+  std::unique_ptr<Waiting> waiting;
+  if (wait != nullptr) waiting = std::make_unique<Waiting>();
+  std::vector<HeldCharge> local(waiting == nullptr ? batch.charges.size() : 0);
+  if (waiting != nullptr) waiting->held.resize(batch.charges.size());
+  const std::span<HeldCharge> held = waiting == nullptr ? std::span(local) : waiting->held;
   for (size_t i = 0; i < held.size(); ++i) batch.charges[i].held = &held[i];
-  for (request::Group& group : batch.groups) group.holds = true;
-  const request::Group* enforced = nullptr;
+  const NoteRef note = new_note(name);
+  if (note != nullptr) note->set_first();
+  for (request::Group& group : batch.groups) {
+    group.holds = true;
+    if (!group.may_fail) group.note = note.get();
+  }
+  request::Group* enforced = nullptr;
   size_t done = 0;
   while (done < batch.groups.size()) {
     const Applied applied =
-        store_.apply({batch.groups.subspan(done), batch.charges, batch.decisions}, now);
+        store_.apply({batch.groups.subspan(done), batch.charges, batch.decisions}, now,
+                     wait == nullptr ? nullptr : asker.completions, asker.pin);
     done += applied.settled;
     if (applied.later) break;
   }
   bool decided = done == batch.groups.size();
-  for (const request::Group& group : batch.groups) {
+  for (request::Group& group : batch.groups) {
     if (group.may_fail) continue;
     enforced = &group;
     decided &= group.error == request::Error::none;
   }
-  const bool allowed = decided && (enforced == nullptr || enforced->allowed);
-  thread_local Record record;  // its memory is used again
+  if (before != nullptr && enforced != nullptr && enforced->answered) {
+    call.outcome = HoldOutcome::waiting;
+    return true;
+  }
+  const bool parked = enforced != nullptr && enforced->parked;
+  bool allowed = decided && (enforced == nullptr || enforced->allowed);
+  thread_local Record used_again;
+  Record& record = waiting == nullptr ? used_again : waiting->record;
   record.state = State::held;
   record.counters.clear();
   record.used.clear();
   record.returned = record.charged = 0;
   record.has_shown = record.late = false;
-  if (allowed) {
-    record.name = name;
-    record.terms = terms;
-    record.content = call.content;
-    record.holder = call.holder;
-    record.began = now;
-    const base::Duration ttl = call.ttl.us > 0 ? call.ttl : options_.ttl;
-    record.ttl = {std::min(ttl.us, terms.ttl_max.us)};
-    record.end = {later_us(now, record.ttl)};
-    record.reserved.assign(units.begin(), units.end());
-  }
-  bool any = false, untaken = false;
-  for (const bool shadow : {false, true})
+  if (allowed || parked) describe(record, call, terms, name, units, now);
+  bool untaken = false;
+  const auto add = [&](uint32_t i, bool shadow) -> Counter& {
+    Counter& counter = record.counters.emplace_back();
+    counter.source = source_of(batch.charges[i], shares[i].rule);
+    counter.key = batch.charges[i].key;
+    counter.subjects = shares[i].subjects;
+    counter.shadow = shadow;
+    return counter;
+  };
+  if (before != nullptr)
+    for (Counter& counter : before->record.counters)
+      if (counter.shadow) record.counters.push_back(std::move(counter));
+  // Those in shadow come first where the others wait, so that these are the last.
+  for (const bool shadow : {parked, !parked})
     for (const request::Group& group : batch.groups) {
-      if (group.may_fail != shadow || !group.allowed || group.error != request::Error::none)
+      const bool waits = parked && !group.may_fail;
+      if (group.may_fail != shadow || (!group.allowed && !waits) ||
+          group.error != request::Error::none)
         continue;
       for (uint32_t i = group.charge_first; i < group.charge_first + group.charge_count; ++i) {
         const Charge& charge = batch.charges[i];
         if (!limit::is_counted(charge.limits) || charge.verb != Verb::reserve) continue;
+        if (waits) {
+          add(i, false);
+          waiting->places.push_back(i);
+          continue;
+        }
         // The rules allow it although the store cannot decide.
         untaken |= !held[i].is_taken;
-        if (!held[i].is_taken) continue;
-        any = true;
-        Counter& counter = record.counters.emplace_back();
-        counter.source = source_of(charge, shares[i].rule);
-        counter.key = charge.key;
-        counter.subjects = shares[i].subjects;
-        counter.shadow = shadow;
-        add_part(charge, counter);
+        if (held[i].is_taken) add_part(charge, add(i, shadow));
       }
     }
   for (Charge& charge : batch.charges) charge.held = nullptr;
+  for (request::Group& group : batch.groups) group.note = nullptr;
+  if (parked) {
+    waiting->note = note;
+    note_waiting(*waiting, now);
+    *wait = std::move(waiting);
+    call.outcome = HoldOutcome::waiting;
+    return true;
+  }
+  // Without an enforced rule that counts, nothing was noted yet.
+  if (allowed && !untaken && enforced == nullptr && !keep(call, note.get()))
+    decided = allowed = false;
   if (!allowed || untaken) {
     // Rules in shadow took their units alone: they hold nothing without the enforced ones.
-    if (any) {
-      Settling& settling = Settling::begin(record);
-      for (const Counter& counter : record.counters) settling.add_settled(spaces_, counter, 0);
-      HoldCall unused;
-      apply(unused, settling, now);
-      record.counters.clear();
-    }
+    give_back(record, now);
     leave_room(Room::held, call.user, 1);
     call.made_id.clear();
     call.outcome = !decided  ? HoldOutcome::failed
                    : allowed ? HoldOutcome::not_held
                              : HoldOutcome::refused;
     if (call.outcome == HoldOutcome::refused) count(Event::refused);
-    return true;
+  } else {
+    insert(shard, record, note.get());
+    count(Event::held);
+    answer_held(call, record, now);
   }
-  insert(shard, record);
-  count(Event::held);
-  answer_held(call, record, now);
+  if (wait != nullptr) wait->reset();
   return true;
 }
 
-void Holds::insert(Shard& shard, Record& record) {
+// What is kept with the grant of a reserve that waits, before it is known what was taken when: the
+// parts have no marks, so that no window or bucket gets anything back after a kill that comes
+// before `grant`.
+void Holds::note_waiting(Waiting& waiting, base::Time now) const {
+  if (waiting.note == nullptr) return;
+  Record record = waiting.record;
+  for (size_t i = 0; i < waiting.places.size(); ++i) {
+    Counter& counter = record.counters[record.counters.size() - waiting.places.size() + i];
+    Counter::Part& part = counter.parts.emplace_back();
+    part.taken = now;
+    part.units = counter.share_of(record.reserved);
+    part.then = counter.source->limits;
+  }
+  waiting.note->fill(text_of(record));
+}
+
+void Holds::grant(HoldCall& call, Wait& wait, base::Time at) {
+  auto& waiting = static_cast<Waiting&>(wait);
+  Record& record = waiting.record;
+  waiting.add_parts();
+  Shard& shard = shard_of(record.name);
+  const std::lock_guard lock(shard.mutex);
+  if (answer_if_known(call, shard, record.name, nullptr, at)) {
+    // Another reserve with this id was faster.
+    give_back(record, at);
+    leave_room(Room::held, user_in(record.name), 1);
+    note_as_it_is(shard, record.name);
+    return;
+  }
+  record.began = at;
+  record.end = {later_us(at, record.ttl)};
+  const NoteRef note = new_note(record.name);
+  // With a disk that fails now the grant, which must be committed too, is not answered.
+  HoldCall unused;
+  keep(unused, note.get());
+  insert(shard, record, note.get());
+  count(Event::held);
+  answer_held(call, record, at);
+}
+
+void Holds::drop(Wait& wait, bool is_granted, base::Time now) {
+  auto& waiting = static_cast<Waiting&>(wait);
+  Record& record = waiting.record;
+  Shard& shard = shard_of(record.name);
+  const std::lock_guard lock(shard.mutex);
+  if (is_granted) {
+    waiting.add_parts();
+    if (shard.find(record.name) == Shard::none) {
+      // It ends at once; where the store cannot settle it now, as soon as it can.
+      record.terms.keeps = false;
+      record.end = now;
+      insert(shard, record, nullptr);
+      const uint32_t place = shard.find(record.name);
+      Loaded held(shard, place);
+      const NoteRef note = new_note(record.name);
+      if (end(*held, now, note.get())) save(shard, place, held, note.get());
+      return;
+    }
+  }
+  give_back(record, now);
+  leave_room(Room::held, user_in(record.name), 1);
+  if (is_granted) note_as_it_is(shard, record.name);
+}
+
+// The note of a grant that came to nothing gives way to what there is of that name.
+void Holds::note_as_it_is(Shard& shard, const std::string& name) {
+  const NoteRef note = new_note(name);
+  if (note == nullptr) return;
+  const uint32_t place = shard.find(name);
+  if (place == Shard::none) {
+    note->fill(std::nullopt);
+  } else {
+    const Loaded record(shard, place);
+    note->fill(text_of(*record));
+  }
+  HoldCall unused;
+  keep(unused, note.get());
+}
+
+void Holds::insert(Shard& shard, Record& record, request::HoldNote* note) {
+  if (note != nullptr) note->fill(text_of(record));
   const uint32_t place = shard.insert(record);
   count_bytes(record.name, 0, shard.places[place].size);
   push_due(shard, place, record.end.us);
@@ -891,23 +1112,32 @@ bool Holds::charge_unknown(HoldCall& call, const request::Batch& batch,
     return true;
   }
   call.outcome = HoldOutcome::failed;
-  for (size_t done = 0; done < batch.groups.size();) {
+  // Where too many are remembered it is charged all the same.
+  const bool remembers = take_room(Room::settled, call.user, 1, options_.most);
+  const NoteRef note = remembers ? new_note(name) : nullptr;
+  if (note != nullptr) note->set_first();
+  const auto enforced =
+      std::ranges::find_if(batch.groups, [](const request::Group& one) { return !one.may_fail; });
+  SLUICE_CHECK(enforced != batch.groups.end());
+  enforced->note = note.get();
+  bool later = false;
+  for (size_t done = 0; done < batch.groups.size() && !later;) {
     const Applied applied =
         store_.apply({batch.groups.subspan(done), batch.charges, batch.decisions}, now);
-    if (applied.later) return true;
+    later = applied.later;
     done += applied.settled;
   }
-  for (const request::Group& group : batch.groups) {
-    if (group.may_fail || group.error == request::Error::none) continue;
-    call.error = group.error;
+  enforced->note = nullptr;
+  if (later || enforced->error != request::Error::none) {
+    call.error = later ? request::Error::store : enforced->error;
+    if (remembers) leave_room(Room::settled, call.user, 1);
     return true;
   }
   call.outcome = HoldOutcome::done;
   call.late = true;
   call.used = call.units;
   call.charged = charged_of(call, batch, shares);
-  // Where too many are remembered it is charged all the same.
-  if (!take_room(Room::settled, call.user, 1, options_.most)) return true;
+  if (!remembers) return true;
   Record record;
   record.name = name;
   record.state = State::committed;
@@ -917,7 +1147,7 @@ bool Holds::charge_unknown(HoldCall& call, const request::Batch& batch,
   record.reserved.assign(call.units.size(), 0);
   record.used = call.units;
   show_charged(call, batch, shares, record);
-  insert(shard, record);
+  insert(shard, record, note.get());
   return true;
 }
 
@@ -986,7 +1216,7 @@ bool Holds::are_known(std::span<const Charge> charges, base::Time now, const Ask
   return !store_.apply({groups, looks, decisions}, now, asker.completions, {}, asker.ticket).later;
 }
 
-// Forgets a record without counters.
+// Forgets a record without counters, which is noted.
 void Holds::forget(Shard& shard, uint32_t place, Loaded& record) {
   const std::string_view user = user_in(record->name);
   if (record->is_counted) leave_room(Room::settled, user, 1);
@@ -998,11 +1228,13 @@ void Holds::forget(Shard& shard, uint32_t place, Loaded& record) {
 
 // Settles the charges of enforced rules all or nothing, and then those of rules in shadow, each by
 // itself. False: the call says why not, and nothing has changed.
-bool Holds::apply(HoldCall& call, Settling& settling, base::Time now) {
+bool Holds::apply(HoldCall& call, Settling& settling, base::Time now, request::HoldNote* note) {
   const std::span<request::Group> groups = settling.groups;
   const bool enforces = !groups.empty() && !groups.front().may_fail;
+  if (!enforces && !keep(call, note)) return false;
   if (enforces) {
     request::Group& group = groups.front();
+    group.note = note;
     const Applied applied = store_.apply({{&group, 1}, settling.charges, settling.decisions}, now);
     if (applied.later || group.error != request::Error::none) {
       call.outcome = HoldOutcome::failed;
@@ -1021,6 +1253,14 @@ bool Holds::apply(HoldCall& call, Settling& settling, base::Time now) {
     rest = rest.subspan(applied.settled);
   }
   return true;
+}
+
+// Keeps a note that belongs to no change of an enforced counter. False: the call says why not.
+bool Holds::keep(HoldCall& call, request::HoldNote* note) {
+  if (note == nullptr) return true;
+  call.error = notes_->keep(*note);
+  if (call.error != request::Error::none) call.outcome = HoldOutcome::failed;
+  return call.error == request::Error::none;
 }
 
 // Tells which limit of the group is nearest to its end.
@@ -1075,12 +1315,13 @@ void Holds::settle(Shard& shard, uint32_t place, HoldCall& call, base::Time now)
   Record& record = *loaded;
   call.made_id = call.id;
   if (record.state == State::held && record.end <= now) {
-    if (!end(record, now)) {
+    const NoteRef note = new_note(record.name);
+    if (!end(record, now, note.get())) {
       call.outcome = HoldOutcome::failed;
       call.error = request::Error::store;
       return;
     }
-    save(shard, place, loaded);
+    save(shard, place, loaded, note.get());
     loaded.load();
   }
   const bool counts = call.ask == HoldAsk::extend || call.ask == HoldAsk::commit;
@@ -1089,26 +1330,29 @@ void Holds::settle(Shard& shard, uint32_t place, HoldCall& call, base::Time now)
     call.outcome = HoldOutcome::wrong_number;
     return;
   }
+  const NoteRef note = new_note(record.name);
   if (call.ask == HoldAsk::release) {
-    if (!release(call, record, now)) return;
+    if (!release(call, record, now, note.get())) return;
   } else if (call.ask == HoldAsk::commit) {
-    if (!commit(call, record, now)) return;
+    if (!commit(call, record, now, note.get())) return;
   } else if (record.state != State::held) {
     call.outcome = gone(record);
     call.used = record.used;
     return;
   } else {
-    if (call.ask == HoldAsk::extend && !extend(call, record, now)) return;
+    if (call.ask == HoldAsk::extend ? !extend(call, record, now, note.get())
+                                    : !keep(call, note.get()))
+      return;
     if (call.ttl.us > 0) record.ttl = {std::min(call.ttl.us, record.terms.ttl_max.us)};
     record.end = {later_us(now, record.ttl)};
     answer_held(call, record, now);
   }
-  save(shard, place, loaded);
+  save(shard, place, loaded, note.get());
 }
 
 // These three change the record. False: nothing has changed, and the call says why.
 
-bool Holds::extend(HoldCall& call, Record& record, base::Time now) {
+bool Holds::extend(HoldCall& call, Record& record, base::Time now, request::HoldNote* note) {
   size_t bytes = 0;
   for (const Counter& counter : record.counters) bytes += 64 + 20 * counter.source->limits.size();
   if (!has_bytes(call.user, bytes)) {
@@ -1118,7 +1362,7 @@ bool Holds::extend(HoldCall& call, Record& record, base::Time now) {
   Settling& settling = Settling::begin(record);
   for (const Counter& counter : record.counters)
     settling.add(spaces_, counter, {}, Verb::reserve, counter.share_of(call.units), 0);
-  if (!apply(call, settling, now)) {
+  if (!apply(call, settling, now, note)) {
     if (call.outcome == HoldOutcome::refused) {
       call.reserved = record.reserved;
       count(Event::refused);
@@ -1142,7 +1386,8 @@ void Holds::bound_parts(Record& record, base::Time now) {
     Settling& settling = Settling::begin(1, 1);
     settling.add(spaces_, counter, {&oldest, 1}, Verb::settle, 0, oldest.units);
     HoldCall unused;
-    if (!apply(unused, settling, now)) continue;
+    // The note of the extension says it.
+    if (!apply(unused, settling, now, nullptr)) continue;
     counter.final_units += oldest.units;
     counter.parts.erase(counter.parts.begin());
   }
@@ -1150,11 +1395,11 @@ void Holds::bound_parts(Record& record, base::Time now) {
 
 // Settles all counters of the hold with what was used of each subject. False: nothing has changed.
 bool Holds::settle_all(HoldCall& call, Record& record, std::span<const int64_t> used,
-                       base::Time now) {
+                       base::Time now, request::HoldNote* note) {
   Settling& settling = Settling::begin(record);
   for (const Counter& counter : record.counters)
     settling.add_settled(spaces_, counter, counter.share_of(used));
-  if (!apply(call, settling, now)) return false;
+  if (!apply(call, settling, now, note)) return false;
   // Subjects that share a counter are told of together, as one may have used what another left.
   call.returned = call.charged = 0;
   const bool was_released = record.state == State::released;
@@ -1191,7 +1436,7 @@ bool Holds::settle_all(HoldCall& call, Record& record, std::span<const int64_t> 
   return true;
 }
 
-bool Holds::commit(HoldCall& call, Record& record, base::Time now) {
+bool Holds::commit(HoldCall& call, Record& record, base::Time now, request::HoldNote* note) {
   if (record.state == State::committed) {
     if (call.units != record.used) {
       call.outcome = HoldOutcome::settled;
@@ -1207,7 +1452,7 @@ bool Holds::commit(HoldCall& call, Record& record, base::Time now) {
     call.outcome = HoldOutcome::ended;
     return false;
   }
-  if (!settle_all(call, record, call.units, now)) return false;
+  if (!settle_all(call, record, call.units, now, note)) return false;
   record.counters.clear();
   record.used = call.units;
   keep_shown(call, record);
@@ -1224,7 +1469,7 @@ bool Holds::commit(HoldCall& call, Record& record, base::Time now) {
   return true;
 }
 
-bool Holds::release(HoldCall& call, Record& record, base::Time now) {
+bool Holds::release(HoldCall& call, Record& record, base::Time now, request::HoldNote* note) {
   call.returned = 0;
   if (record.state == State::committed) {
     call.outcome = HoldOutcome::settled;
@@ -1235,7 +1480,7 @@ bool Holds::release(HoldCall& call, Record& record, base::Time now) {
   call.reserved = record.reserved;
   if (record.state == State::released) return false;
   const std::vector<int64_t> nothing(record.reserved.size(), 0);
-  if (!settle_all(call, record, nothing, now)) return false;
+  if (!settle_all(call, record, nothing, now, note)) return false;
   set_state(record, State::released, now);
   count(Event::released);
   return true;
@@ -1244,12 +1489,14 @@ bool Holds::release(HoldCall& call, Record& record, base::Time now) {
 // ---- Ends ----
 
 // The hold's end has come. False: the store cannot settle it now, or it has ended before.
-bool Holds::end(Record& record, base::Time now) {
+bool Holds::end(Record& record, base::Time now, request::HoldNote* note) {
   if (record.state != State::held) return false;
-  if (!record.terms.keeps) {
-    HoldCall unused;
+  HoldCall unused;
+  if (record.terms.keeps) {
+    if (!keep(unused, note)) return false;
+  } else {
     const std::vector<int64_t> nothing(record.reserved.size(), 0);
-    if (!settle_all(unused, record, nothing, now)) return false;
+    if (!settle_all(unused, record, nothing, now, note)) return false;
   }
   count(record.terms.keeps ? Event::kept : Event::expired);
   set_state(record, record.terms.keeps ? State::kept : State::released, now);
@@ -1262,7 +1509,10 @@ bool Holds::forget_old(Shard& shard, uint32_t place, base::Time now) {
   if (!Packed::is_over(shard.places[place].bytes.get(), now)) return false;
   Loaded record(shard, place);
   HoldCall unused;
-  if (record->state == State::kept && !settle_all(unused, *record, record->reserved, now))
+  const NoteRef note = new_note(record->name);
+  if (note != nullptr) note->fill(std::nullopt);
+  if (record->state == State::kept ? !settle_all(unused, *record, record->reserved, now, note.get())
+                                   : !keep(unused, note.get()))
     return false;
   record->counters.clear();
   forget(shard, place, record);
@@ -1281,10 +1531,11 @@ void Holds::end_due_of(Shard& shard, base::Time now, size_t& budget) {
     budget -= std::min(budget, cost);
     if (forget_old(shard, one.place, now)) continue;
     Loaded record(shard, one.place);
+    const NoteRef note = new_note(record->name);
     if (record->end > now)
       push_due(shard, one.place, record->end.us);  // it was renewed or settled
-    else if (end(*record, now))
-      save(shard, one.place, record);
+    else if (end(*record, now, note.get()))
+      save(shard, one.place, record, note.get());
     else
       push_due(shard, one.place, later_us(now, retry_after));
   }
@@ -1308,6 +1559,171 @@ void Holds::end_due(base::Time now) {
     note_due(next);
   else
     next_due_us_.compare_exchange_strong(meanwhile, next);
+}
+
+// ---- What outlives the process ----
+
+// Null: the store forgets holds.
+Holds::NoteRef Holds::new_note(std::string_view name) const {
+  if (notes_ == nullptr) return nullptr;
+  return std::make_shared<request::HoldNote>(std::string(1, hold_note).append(name));
+}
+
+// The form of these texts.
+constexpr uint64_t note_version = 1;
+
+// The lists that its counters name, and the record with the places of these.
+std::string Holds::text_of(Record& record) const {
+  std::vector<const Source*> lists;
+  const std::string_view packed =
+      Packed::pack(record, [&](Packed::Writer& to, const SourceRef& source) {
+        const auto at = std::ranges::find(lists, source.get());
+        to.number(static_cast<uint64_t>(at - lists.begin()));
+        if (at == lists.end()) lists.push_back(source.get());
+      });
+  std::string text;
+  std::array<char, Packed::Writer::number_bytes_max> room;
+  const auto add = [&](uint64_t n) {
+    Packed::Writer to(room.data());
+    to.number(n);
+    text.append(room.data(), static_cast<size_t>(to.at() - room.data()));
+  };
+  const auto add_list = [&](const Source& source, std::span<const limit::Limit> limits) {
+    std::string list;
+    notes_->append_list(list, *source.space.get(), limits);
+    add(list.size());
+    text += list;
+  };
+  add(note_version);
+  add(lists.size());
+  for (const Source* const source : lists) {
+    add_list(*source, source->limits);
+    add(source->rule.size());
+    text += source->rule;
+    add(source->overdrafts ? 1 : 0);
+    if (!source->overdrafts) continue;
+    add_list(*source, std::span(source->overdrafts->limits).first(source->overdrafts->count));
+    for (size_t i = 0; i < source->overdrafts->count; ++i)
+      add(static_cast<uint64_t>(source->overdrafts->most[i]));
+  }
+  return text.append(packed);
+}
+
+// False: it cannot be read.
+bool Holds::read(std::string_view text, Record& record) {
+  Packed::Reader from(text.data(), text.data() + text.size());
+  if (from.number() != note_version) return false;
+  std::vector<SourceRef> lists(from.count());
+  const auto list = [&](request::Space& space, std::vector<limit::Limit>& limits) {
+    return notes_->parse_list(from.text(), space, limits) && from.is_sound();
+  };
+  for (SourceRef& its : lists) {
+    request::Space space;
+    std::vector<limit::Limit> limits, others;
+    if (!list(space, limits) || limits.size() > limit::slots_max) return false;
+    const std::string_view rule = from.text();
+    std::optional<limit::Overdrafts> overdrafts;
+    if (from.number() == 1) {
+      overdrafts.emplace();
+      if (!list(space, others) || others.size() > limit::slots_max) return false;
+      for (const limit::Limit& one : others)
+        overdrafts->add(one, static_cast<int64_t>(from.number()));
+    }
+    const request::SpaceRef known = spaces_.hold(space.prefix, space.suffix, space);
+    const request::LimitsRef number = spaces_.hold_limits(limits);
+    its = source_of(*known.get(), limits, number.id(), rule, overdrafts ? &*overdrafts : nullptr);
+  }
+  Packed::unpack(from, record, [&](Packed::Reader& its) {
+    const uint64_t at = its.number();
+    if (at < lists.size()) return lists[at];
+    its.fail();
+    return SourceRef();
+  });
+  return from.is_sound() && from.is_at_end();
+}
+
+base::Result<size_t> Holds::restore(base::Time now) {
+  if (notes_ == nullptr) return size_t{0};
+  size_t unreadable = 0;
+  // By the stored names of counters.
+  struct Again {
+    request::SpaceRef space;
+    std::string key;
+    size_t parts = 0;
+    limit::Given given;
+  };
+  std::unordered_map<std::string, Again> counters;
+  const auto read_hold = [&](std::string_view name, std::string_view text) {
+    Record record;
+    if (!read(text, record) || record.name != name) return false;
+    const std::string_view user = user_in(name);
+    // Also those that are too many by now.
+    if (record.state == State::held)
+      take_room(Room::held, user, 1, SIZE_MAX);
+    else if (record.is_counted)
+      take_room(Room::settled, user, 1, SIZE_MAX);
+    for (const Counter& counter : record.counters) {
+      if (counter.parts.empty()) continue;
+      const request::Space& space = *counter.source->space.get();
+      Again& again = counters[space.prefix + counter.key + space.suffix];
+      again.space = spaces_.hold(space.prefix, space.suffix, space);
+      again.key = counter.key;
+      again.parts += counter.parts.size();
+    }
+    Shard& shard = shard_of(name);
+    const std::lock_guard lock(shard.mutex);
+    insert(shard, record, nullptr);
+    return true;
+  };
+  base::Done done = notes_->read([&](std::string_view name, std::string_view text) {
+    const char kind = name.front();
+    name.remove_prefix(1);
+    if (kind == hold_note) {
+      if (!read_hold(name, text)) ++unreadable;
+      return;
+    }
+    // These come after all holds.
+    const auto its = counters.find(std::string(name));
+    if (its != counters.end()) parse_given(text, its->second.given);
+  });
+  if (!done) return std::move(done).problem();
+  for (const auto& [name, one] : counters)
+    notes_->hold_again(*one.space.get(), one.key, one.parts, one.given);
+  end_missed(now);
+  return unreadable;
+}
+
+// Ends what was due while no server was there, before anything is decided. The store may have to
+// load its counters first.
+void Holds::end_missed(base::Time now) {
+  constexpr int tries_max = 5'000;
+  for (int tries = 0;; ++tries) {
+    size_t left = 0;
+    for (Shard& shard : *shards_) {
+      const std::lock_guard lock(shard.mutex);
+      std::vector<uint32_t> not_yet;
+      while (!shard.due.empty() && shard.due.top().at_us <= now.us) {
+        const Shard::Due one = shard.due.top();
+        shard.due.pop();
+        if (!shard.is_valid(one)) continue;
+        shard.places[one.place].due_us = never_us;
+        if (forget_old(shard, one.place, now)) continue;
+        Loaded record(shard, one.place);
+        const NoteRef note = new_note(record->name);
+        if (record->end > now)
+          push_due(shard, one.place, record->end.us);
+        else if (end(*record, now, note.get()))
+          save(shard, one.place, record, note.get());
+        else
+          not_yet.push_back(one.place);
+      }
+      for (const uint32_t place : not_yet) push_due(shard, place, now.us);
+      left += not_yet.size();
+    }
+    // What the store still cannot settle ends as soon as it can.
+    if (left == 0 || tries == tries_max) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
 }
 
 // ---- For people ----

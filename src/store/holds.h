@@ -4,8 +4,8 @@
 //   end       A hold ends at its microsecond: `end_due` gives its units back, and is called before
 //             the decisions of each batch. So many end at a time that no decision waits long;
 //             where more are due the rest end with the next batches.
-//   memory    is that of the process: a restart forgets holds, and with the store in memory the
-//             counters too.
+//   restart   A store that outlives the process (Store::notes) keeps each hold in the commit of its
+//             counters' changes. With the store in memory a restart forgets both.
 #pragma once
 
 #include <array>
@@ -22,11 +22,13 @@
 #include <vector>
 
 #include "base/hash.h"
+#include "base/result.h"
 #include "base/time.h"
 #include "limit/limit.h"
 #include "request/hold.h"
 #include "request/space.h"
 #include "store/hold_book.h"
+#include "store/notes.h"
 #include "store/store.h"
 
 namespace sluice::store {
@@ -39,9 +41,21 @@ class Holds final : public HoldBook {
   Holds(const Holds&) = delete;
   Holds& operator=(const Holds&) = delete;
 
+  // Takes over the holds of the last start, and ends those that were due since. Returns how many
+  // could not be read; the problem: none could. Before any other call; may take as long as the
+  // store needs to load their counters, 10 s at most.
+  base::Result<size_t> restore(base::Time now);
+
   bool reserve(request::HoldCall& call, const request::HoldTerms& terms,
                const request::Batch& batch, std::span<const Share> shares,
                std::span<const int64_t> units, base::Time now, const Asker& asker) override;
+  bool can_wait() const override { return true; }
+  bool reserve_or_wait(request::HoldCall& call, const request::HoldTerms& terms,
+                       const request::Batch& batch, std::span<const Share> shares,
+                       std::span<const int64_t> units, base::Time now, const Asker& asker,
+                       std::unique_ptr<Wait>& wait) override;
+  void grant(request::HoldCall& call, Wait& wait, base::Time at) override;
+  void drop(Wait& wait, bool is_granted, base::Time now) override;
   bool settle(request::HoldCall& call, base::Time now, const Asker& asker) override;
   bool charge_unknown(request::HoldCall& call, const request::Batch& batch,
                       std::span<const Share> shares, base::Time now, const Asker& asker,
@@ -61,6 +75,7 @@ class Holds final : public HoldBook {
   struct Shard;
   class Loaded;
   struct Settling;
+  struct Waiting;
   static constexpr size_t shard_count = 64;
   static constexpr size_t ends_at_once = 256;  // by one call
   // The holds together may have so many bytes each: those of a hold with several counters or parts
@@ -73,6 +88,26 @@ class Holds final : public HoldBook {
 
   Shard& shard_of(std::string_view name) const;
   SourceRef source_of(const request::Charge& charge, std::string_view rule);
+  SourceRef source_of(const request::Space& space, std::span<const limit::Limit> limits,
+                      uint32_t limits_id, std::string_view rule,
+                      const limit::Overdrafts* overdrafts);
+  using NoteRef = std::shared_ptr<request::HoldNote>;
+  NoteRef new_note(std::string_view name) const;
+  bool reserve(request::HoldCall& call, const request::HoldTerms& terms,
+               const request::Batch& batch, std::span<const Share> shares,
+               std::span<const int64_t> units, base::Time now, const Asker& asker,
+               std::unique_ptr<Wait>* wait);
+  bool answer_if_known(request::HoldCall& call, Shard& shard, const std::string& name,
+                       const request::Batch* batch, base::Time now);
+  void describe(Record& record, const request::HoldCall& call, const request::HoldTerms& terms,
+                const std::string& name, std::span<const int64_t> units, base::Time now) const;
+  void note_waiting(Waiting& waiting, base::Time now) const;
+  void give_back(Record& record, base::Time now);
+  void note_as_it_is(Shard& shard, const std::string& name);
+  std::string text_of(Record& record) const;
+  bool read(std::string_view text, Record& record);
+  void end_missed(base::Time now);
+  bool keep(request::HoldCall& call, request::HoldNote* note);
   void add_part(const request::Charge& charge, Counter& counter);
   // What is counted of all holds, and of each user's.
   enum class Room : uint8_t { held, settled, bytes };
@@ -89,7 +124,7 @@ class Holds final : public HoldBook {
                             std::span<const Share> shares);
   static void show_charged(const request::HoldCall& call, const request::Batch& batch,
                            std::span<const Share> shares, Record& record);
-  void insert(Shard& shard, Record& record);
+  void insert(Shard& shard, Record& record, request::HoldNote* note);
   void forget(Shard& shard, uint32_t place, Loaded& record);
   static void show(request::HoldCall& call, const Settling& settling, const request::Group& group);
   static void keep_shown(const request::HoldCall& call, Record& record);
@@ -102,20 +137,21 @@ class Holds final : public HoldBook {
   void answer_held(request::HoldCall& call, const Record& record, base::Time now) const;
   void answer_again(request::HoldCall& call, const Record& record) const;
   request::HoldOutcome gone(const Record& record) const;
-  bool apply(request::HoldCall& call, Settling& settling, base::Time now);
+  bool apply(request::HoldCall& call, Settling& settling, base::Time now, request::HoldNote* note);
   bool settle_all(request::HoldCall& call, Record& record, std::span<const int64_t> used,
-                  base::Time now);
-  bool extend(request::HoldCall& call, Record& record, base::Time now);
-  bool commit(request::HoldCall& call, Record& record, base::Time now);
-  bool release(request::HoldCall& call, Record& record, base::Time now);
+                  base::Time now, request::HoldNote* note);
+  bool extend(request::HoldCall& call, Record& record, base::Time now, request::HoldNote* note);
+  bool commit(request::HoldCall& call, Record& record, base::Time now, request::HoldNote* note);
+  bool release(request::HoldCall& call, Record& record, base::Time now, request::HoldNote* note);
   void bound_parts(Record& record, base::Time now);
-  bool end(Record& record, base::Time now);
+  bool end(Record& record, base::Time now, request::HoldNote* note);
   bool forget_old(Shard& shard, uint32_t place, base::Time now);
   void set_state(Record& record, State state, base::Time now);
-  void save(Shard& shard, uint32_t place, Loaded& record);
+  void save(Shard& shard, uint32_t place, Loaded& record, request::HoldNote* note);
   void end_due_of(Shard& shard, base::Time now, size_t& budget);
 
   Store& store_;
+  Notes* const notes_;  // null: the store forgets holds
   request::Spaces& spaces_;
   const Options options_;
   const base::Hash hash_;

@@ -5,10 +5,13 @@
 
 #include <cstddef>
 #include <functional>
-#include <memory>
+#include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
+#include "limit/limit.h"
 #include "request/charge.h"
 #include "request/hold.h"
 
@@ -19,16 +22,30 @@ using VisitNote = std::function<void(std::string_view name, std::string_view tex
 class Notes {
  public:
   virtual ~Notes() = default;
-  // Calls `visit` with each text of the last start, in any order. Once, before any request.
+  // Calls `visit` with each text of the last start, in the order of their names. Once, before any
+  // request.
   virtual base::Done read(const VisitNote& visit) = 0;
-  // A hold that was read has so many parts of that counter. In the same phase.
-  virtual void hold_again(const request::Space& space, std::string_view key, size_t parts) = 0;
-  // From here on `each` calls its argument with all texts that there are; on any thread, as long
-  // as the store lives. Once, after `read`.
-  virtual void set_source(std::function<void(const VisitNote&)> each) = 0;
-  // Keeps a text that belongs to no change of counters; Error::none: it will be committed. Any
+  // A hold that was read has so many parts of that counter, to which so much was given back. In the
+  // same phase.
+  virtual void hold_again(const request::Space& space, std::string_view key, size_t parts,
+                          const limit::Given& given) = 0;
+  // What a space and a list of limits are in texts, and back. False: it is damaged.
+  virtual void append_list(std::string& out, const request::Space& space,
+                           std::span<const limit::Limit> limits) const = 0;
+  virtual bool parse_list(std::string_view text, request::Space& space,
+                          std::vector<limit::Limit>& limits) const = 0;
+  // Keeps a text that belongs to no change of counters. Error::none: it will be committed. Any
   // thread.
   virtual request::Error keep(request::HoldNote& note) = 0;
 };
+
+// The names of texts begin with what they are; those of other texts with a character that can be
+// read. What was given back to a counter that has holds goes by its stored name.
+inline constexpr char hold_note = '\1', given_note = '\2';
+constexpr bool is_note(std::string_view name) {
+  return !name.empty() && (name.front() == hold_note || name.front() == given_note);
+}
+std::string text_of(const limit::Given& given);
+bool parse_given(std::string_view text, limit::Given& given);
 
 }  // namespace sluice::store

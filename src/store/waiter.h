@@ -13,6 +13,7 @@
 #include "limit/limit.h"
 #include "limit/wide.h"
 #include "request/charge.h"
+#include "request/hold.h"
 #include "store/completion_queue.h"
 #include "store/store.h"
 
@@ -49,6 +50,10 @@ struct Waiter {
   // batch.
   std::vector<limit::Limit> limits;
   std::vector<request::Charge> charges;  // of `keys`, `limits`; decision_first counts from 0
+  // Of a reserve: its charges have `held`, which outlives the waiter, and what is kept with its
+  // changes (Group::note), which is filled; null: nothing.
+  bool holds = false;
+  std::shared_ptr<request::HoldNote> note;
   // Room for those of all charges together, in which it is tried; once it is answered, its answer.
   // Guarded as the next.
   std::vector<limit::Decision> decisions;

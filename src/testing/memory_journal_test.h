@@ -5,7 +5,9 @@
 #include <condition_variable>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -22,6 +24,7 @@ struct Stored {
 };
 using StoredKey = std::tuple<std::string, std::string, std::string>;  // prefix, suffix, key
 using StoredBlock = std::map<StoredKey, Stored>;
+using StoredNotes = std::map<std::string, std::optional<std::string>>;
 
 struct Disk {
   void set(bool Disk::*what, bool to) {
@@ -41,16 +44,30 @@ struct Disk {
       }
     }
     blocks.clear();
+    for (auto& block : notes)
+      for (auto& [name, text] : block) folded_notes[name] = text;
+    notes.clear();
   }
   size_t block_count() {
     const std::lock_guard lock(mutex);
     return blocks.size();
   }
 
+  // What a kill after so many commits leaves.
+  void copy_to(Disk& to, size_t commits) {
+    const std::lock_guard lock(mutex);
+    to.folded = folded;
+    to.blocks.assign(blocks.begin(), blocks.begin() + static_cast<std::ptrdiff_t>(commits));
+    to.notes.assign(notes.begin(), notes.begin() + static_cast<std::ptrdiff_t>(commits));
+    to.folded_notes = folded_notes;
+  }
+
   std::mutex mutex;
   std::condition_variable changed;
   std::vector<StoredBlock> blocks;
   StoredBlock folded;
+  std::vector<StoredNotes> notes;  // of each block
+  StoredNotes folded_notes;
   bool fails = false, holds_commits = false;
   bool fails_to_read = false, holds_finds = false, holds_scans = false;
 };
@@ -72,12 +89,28 @@ class MemoryJournal final : public disk::Journal {
     stored.forget_us = record.forget_us;
     block_[{record.space->prefix, record.space->suffix, std::string(record.key)}] = stored;
   }
-  size_t pending() const override { return block_.size(); }
+  void add_note(std::string_view name, const std::string* text) override {
+    notes_[std::string(name)] = text == nullptr ? std::nullopt : std::optional(*text);
+  }
+  size_t pending() const override { return block_.size() + notes_.size(); }
   base::Done commit() override {
     std::unique_lock lock(disk_.mutex);
     disk_.changed.wait(lock, [this] { return !disk_.holds_commits; });
     if (disk_.fails) return base::Problem{"the disk is full"};
     disk_.blocks.push_back(std::exchange(block_, {}));
+    disk_.notes.push_back(std::exchange(notes_, {}));
+    return {};
+  }
+  base::Done read_notes(const disk::VisitText& visit) override {
+    StoredNotes all;
+    {
+      const std::lock_guard lock(disk_.mutex);
+      all = disk_.folded_notes;
+      for (const StoredNotes& block : disk_.notes)
+        for (const auto& [name, text] : block) all[name] = text;
+    }
+    for (const auto& [name, text] : all)
+      if (text) visit(name, *text);
     return {};
   }
   uint64_t counters_in_log() const override { return 100; }
@@ -130,6 +163,7 @@ class MemoryJournal final : public disk::Journal {
   const Like like_;
   const base::Time now_;
   StoredBlock block_;
+  StoredNotes notes_;
   StoredKey last_;
 };
 

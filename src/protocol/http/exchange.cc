@@ -448,8 +448,9 @@ Exchange::Begun Exchange::begin_hold(const Question& question, const RequestFiel
                                      request::Requests& requests) {
   if (!around.peer.keeps_holds)
     return refuse(problems::not_yet,
-                  "reservations need a server whose counters are in memory or in Redis, and this one "
-                  "has them on disk or in Redis Cluster; take before the work, or charge after it");
+                  "reservations need counters in memory, on disk or in a Redis that is no cluster, "
+                  "and this server has them in Redis Cluster; take before the work, or charge after "
+                  "it");
   if (!may_read(question, fields)) return Begun::ready;
   body_ = question.body;
   TakeBody& body = around.worker.body;
@@ -629,9 +630,14 @@ Exchange::Begun Exchange::ask_hold(const ConnectionContext& around, uint32_t not
     return Begun::ready;
   }
   const bool together = asks_.is_several;
+  const base::Duration timeout = body.timeout.value_or(base::Duration{});
+  if (timeout.us > 0 && !begin_wait(timeout, around)) return Begun::ready;
+  asks_.waits = body.timeout.has_value();
   const request::Message* const its = requests.hold(request::Message{
       .together = together,
       .needs_rule = together && around.options.unmatched != Unmatched::allow,
+      .must_fit = timeout.us > 0,
+      .wait_at_most = timeout,
       .hold = requests.hold(request::HoldCall{
           .ask = ask_of(route_->action),
           .user = requests.hold(user_of(around)),
@@ -639,6 +645,7 @@ Exchange::Begun Exchange::ask_hold(const ConnectionContext& around, uint32_t not
           .content = reserves && !body.id.empty() ? content_of(body) : 0,
           .ttl = body.ttl,
           .holder = hold(body.holder, requests),
+          .waits = timeout.us > 0,
           .units = body.units,
       }),
       .brought_by = around.identity.number(),
@@ -731,27 +738,34 @@ void Exchange::note_subject(const TakeBody& body, const TakeSubject& subject) {
   noted.name_count = static_cast<uint32_t>(limits.size());
 }
 
-Exchange::Begun Exchange::ask_wait(const TakeBody& body, const ConnectionContext& around,
-                                   uint32_t note, request::Requests& requests) {
-  const base::Duration timeout =
-      body.timeout.value_or(std::min(wait_default, around.options.wait_max));
+// False: it cannot wait, and the problem was set.
+bool Exchange::begin_wait(base::Duration timeout, const ConnectionContext& around) {
   if (timeout.us > around.options.wait_max.us) {
     refuse(problems::bad_request,
            "`timeout` is longer than " + base::format_duration(around.options.wait_max) +
                ", the most that `http.max_wait` allows; ask for less, or raise it");
     problem_.pointer = "/timeout";
     problem_.has_pointer = true;
-    return Begun::ready;
+    return false;
   }
   const bool full =
       around.waiting >= waiting_per_connection_max ||
       (around.options.waits != nullptr && !around.options.waits->begin(around.options.waiting_max));
   if (full) {
     retry_after_ = base::seconds(1);
-    return refuse(problems::reduced_capacity, "too many requests wait; try again later");
+    refuse(problems::reduced_capacity, "too many requests wait; try again later");
+    return false;
   }
   ++around.waiting;
   waits_ = true;
+  return true;
+}
+
+Exchange::Begun Exchange::ask_wait(const TakeBody& body, const ConnectionContext& around,
+                                   uint32_t note, request::Requests& requests) {
+  const base::Duration timeout =
+      body.timeout.value_or(std::min(wait_default, around.options.wait_max));
+  if (!begin_wait(timeout, around)) return Begun::ready;
   // To the engine a timeout of 0 means a wait without end, so such a wait becomes a take.
   const bool at_once = timeout.us == 0;
   ask_subject(
@@ -1532,7 +1546,7 @@ void Exchange::take_one(const Verdict& verdict, const ConnectionContext& around)
   }
   note_outcome(verdict.allowed, *verdict.tightest);
   append_take(verdict, verdict.allowed, members_);
-  if (route_->action != Action::wait) return;
+  if (route_->action != Action::wait && !asks_.waits) return;
   members_.append(", \"waited\": ");
   append_json_seconds(verdict.waited.value_or(base::Duration{}), members_);
 }
@@ -1783,9 +1797,7 @@ bool Exchange::fail_hold(const HoldCall& call, const Verdict& verdict,
       problem_.pointer = "/n";
       problem_.has_pointer = true;
       return true;
-    case HoldOutcome::under_way:
-      refuse_for_now("another request with this id has no answer yet; send it again");
-      return true;
+    case HoldOutcome::waiting:
     case HoldOutcome::full:
       refuse_for_now("there are as many reservations as the server keeps; try again later");
       return true;

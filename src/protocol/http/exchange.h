@@ -229,6 +229,7 @@ class Exchange {
   Begun ask_health(uint32_t note, request::Requests& requests);
   Begun begin_auth(const Question& question, const ConnectionContext& around, uint32_t note,
                    request::Requests& requests);
+  bool begin_wait(base::Duration timeout, const ConnectionContext& around);
   void end_wait(const ConnectionContext& around);
   std::string_view hold(std::string_view text, request::Requests& requests) const;
 
@@ -296,6 +297,7 @@ class Exchange {
     bool has_list = false;    // its units are a list; set for holds alone
     bool each = false;        // its takes are independent
     bool detail = false, always_ok = false;
+    bool waits = false;      // a reserve says how long it may wait
     bool takes_get = false;  // HttpOptions::get_takes
   };
   // Set by `take` and `fail`, verdict by verdict; shown by `write`.
@@ -310,7 +312,7 @@ class Exchange {
   };
   Asks asks_;
   Outcome outcome_;
-  bool waits_ = false;  // it is among the requests that wait (ask_wait to end_wait)
+  bool waits_ = false;  // it is among the requests that wait (begin_wait to end_wait)
   size_t expected_ = 0, taken_ = 0;
   std::string_view body_;  // during `begin`
 

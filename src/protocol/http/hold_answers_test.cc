@@ -128,6 +128,7 @@ class Door {
   std::vector<Asked> asked;
   HoldCall call;  // of the last request, when it was asked
   std::string user, its_id, holder;
+  base::Duration wait_at_most{};
 
  private:
   void settle_all(HttpSession& session, request::Requests& requests, const Settle& settle,
@@ -159,6 +160,7 @@ class Door {
     noted.together = one.message->together;
     noted.needs_rule = one.message->needs_rule;
     noted.scope = one.scope;
+    wait_at_most = one.message->wait_at_most;
     for (const request::Entry& entry : requests.descriptor(one))
       noted.entries.emplace_back(entry.key, entry.value);
     noted.limits = requests.limits(one).size();
@@ -219,6 +221,23 @@ TEST(HoldQuestion, AReserveTakesFromItsSubject) {
   EXPECT_EQ(door.call.ttl.us, 0);
 }
 
+TEST(HoldQuestion, AReserveMayWait) {
+  Door door;
+  const auto held = [](Core& core) {
+    core.decide(true);
+    core.hold({1});
+  };
+  HttpAnswer answer = door.ask("/v1/reserve", by_ip("a", R"(, "timeout": 2.5)"), held);
+  EXPECT_TRUE(door.call.waits);
+  EXPECT_EQ(door.wait_at_most, base::milliseconds(2'500));
+  EXPECT_TRUE(answer.tells(R"("mode": "enforce", "waited": 0, "id": )")) << answer.body;
+  answer = door.ask("/v1/reserve", by_ip("a", R"(, "timeout": 0)"), held);
+  EXPECT_FALSE(door.call.waits);
+  EXPECT_TRUE(answer.tells(R"("waited": 0)")) << answer.body;
+  answer = door.ask("/v1/reserve", by_ip("a"), held);
+  EXPECT_FALSE(answer.tells("waited")) << answer.body;
+}
+
 TEST(HoldQuestion, SubjectsOfOneReserveSettleTogetherAndNeedARule) {
   Door door;
   const std::string body =
@@ -277,7 +296,7 @@ TEST(HoldQuestion, ACommitWithSubjectsChargesThem) {
   Door door;
   door.ask("/v1/commit", of_id + R"(, "takes": [{"entries": {"ip": "a"}}, {"entries": {"ip": "b"}}],
                        "n": [3, 0]})",
-           [](Core& core) { core.call.outcome = HoldOutcome::under_way; });
+           [](Core& core) { core.call.outcome = HoldOutcome::full; });
   const auto charge = [](int64_t cost, const char* ip) {
     return Asked{Verb::charge, cost,        true, true, request::RuleScope::native,
                  {{"ip", ip}}, /*limits=*/0};
@@ -634,8 +653,6 @@ TEST(HoldAnswer, OfOneThatMaySucceedLaterIs503WithATime) {
                                                      {"/v1/commit", extend},
                                                      {"/v1/release", only}};
   for (const auto& [path, body] : all) {
-    expect_line({path, body, comes_to(HoldOutcome::under_way), 503,
-                 ends("another request with this id has no answer yet; send it again")});
     expect_line({path, body,
                  [](Core& core) { core.fail("the store is away", request::Error::store); }, 503,
                  ends("the store is away")});
@@ -694,7 +711,7 @@ TEST(HoldAnswer, WithoutReservationsIs501OnEachPath) {
     const HttpAnswer answer = door.ask(path, "{}", never);
     EXPECT_EQ(answer.status, 501) << path;
     EXPECT_TRUE(answer.tells("urn:sluice:problem:not-yet")) << answer.body;
-    EXPECT_TRUE(answer.tells("counters are in memory alone")) << answer.body;
+    EXPECT_TRUE(answer.tells("counters in memory or on disk")) << answer.body;
   }
 }
 
@@ -707,7 +724,7 @@ TEST(HoldAnswer, ABodyThatIsNotRightIs400WithItsPlace) {
     EXPECT_TRUE(answer.tells(std::string(R"("pointer": ")") + pointer + "\"")) << answer.body;
     return answer;
   };
-  refused("/v1/reserve", by_ip("a", R"(, "timeout": 5)"), "/timeout");
+  refused("/v1/reserve", by_ip("a", R"(, "timeout": 86400)"), "/timeout");
   refused("/v1/reserve", by_ip("a", R"(, "ttl": 0)"), "/ttl");
   refused("/v1/extend", of_id + "}", "");
   refused("/v1/renew", R"({"id": "short"})", "/id");

@@ -157,5 +157,184 @@ TEST(HttpHold, IsDecidedInItsPlaceAmongPipelinedRequests) {
   EXPECT_EQ(statuses, (std::vector<int>{200, 200, 429, 200, 200, 429}));
 }
 
+// ---- Waiting ----
+
+// A world in which 90 of the 100 units are taken.
+struct Nearly : World {
+  explicit Nearly(const std::string& rules = rule()) : World({.rules = rules}) {
+    EXPECT_EQ(take(*this, 90).status, 200);
+  }
+  void give(int n) {
+    EXPECT_EQ(ask(*this, post("/v1/put", by_ip("a", ", \"n\": " + std::to_string(n)))).status, 200);
+  }
+};
+
+std::string waiting_reserve(int n, const std::string& more = {}) {
+  return post("/v1/reserve",
+              by_ip("a", ", \"n\": " + std::to_string(n) + ", \"timeout\": 30" + more));
+}
+const std::string with_id = R"(, "id": ")" + id + "\"";
+const engine::Engine::Held nothing_held{};
+
+TEST(HttpHold, WaitsForUnitsAndIsHeldFromThenOn) {
+  Nearly world;
+  Connection connection(world);
+  EXPECT_EQ(connection.ask(waiting_reserve(40, with_id + R"(, "ttl": 5)")), "");
+  EXPECT_EQ(left(world, by_ip("a")), 0) << "the units before it are claimed";
+  EXPECT_EQ(world.holds.figures().events[0], 0u);
+  world.pass(2 * second);
+  world.give(30);
+  const auto answers = answers_of(connection.take());
+  ASSERT_EQ(answers.size(), 1u);
+  EXPECT_EQ(answers[0].status, 200);
+  EXPECT_TRUE(answers[0].tells(R"("remaining": 0)")) << answers[0].body;
+  EXPECT_TRUE(answers[0].tells(R"("waited": 2, "id": ")" + id + R"(", "ttl": 5, "reserved": 40)"))
+      << answers[0].body;
+  world.pass(5 * second - 1);
+  EXPECT_EQ(left(world, by_ip("a")), 0);
+  world.pass(1);
+  EXPECT_EQ(left(world, by_ip("a")), 40);
+  EXPECT_EQ(world.engine().held(), nothing_held);
+}
+
+TEST(HttpHold, WhatAnotherGivesBackGoesToTheOneThatWaits) {
+  for (const char* how : {"commit", "release", "its end"}) {
+    World world({.rules = rule()});
+    EXPECT_EQ(reserve(world, 100, R"(, "ttl": 10)").status, 200);
+    Connection connection(world);
+    EXPECT_EQ(connection.ask(waiting_reserve(60)), "");
+    if (how == std::string("commit")) {
+      EXPECT_EQ(commit(world, 40).status, 200);
+    } else if (how == std::string("release")) {
+      EXPECT_EQ(release(world).status, 200);
+    } else {
+      world.pass(10 * second);
+    }
+    const auto answers = answers_of(connection.take());
+    ASSERT_EQ(answers.size(), 1u) << how;
+    EXPECT_TRUE(answers[0].tells(R"("reserved": 60)")) << how << answers[0].body;
+    EXPECT_EQ(left(world, by_ip("a")), how == std::string("commit") ? 0 : 40) << how;
+    EXPECT_EQ(world.holds.figures().holds, 1u) << how;
+  }
+}
+
+TEST(HttpHold, AWaitThatIsOverHoldsNothing) {
+  Nearly world;
+  Connection connection(world);
+  EXPECT_EQ(connection.ask(waiting_reserve(40, with_id)), "");
+  world.pass(30 * second);
+  const auto answers = answers_of(connection.take());
+  ASSERT_EQ(answers.size(), 1u);
+  EXPECT_EQ(answers[0].status, 408);
+  EXPECT_TRUE(answers[0].tells("wait-timeout")) << answers[0].body;
+  EXPECT_EQ(left(world, by_ip("a")), 10);
+  EXPECT_EQ(world.holds.figures().holds, 0u);
+  EXPECT_FALSE(reserve(world, 5).tells("repeated")) << "the id is free";
+  EXPECT_EQ(world.engine().held(), nothing_held);
+}
+
+TEST(HttpHold, AWaitEndsWithItsConnection) {
+  Nearly world;
+  {
+    Connection connection(world);
+    EXPECT_EQ(connection.ask(waiting_reserve(40)), "");
+  }
+  world.give(30);
+  EXPECT_EQ(left(world, by_ip("a")), 40);
+  EXPECT_EQ(world.holds.figures().holds, 0u);
+  EXPECT_EQ(world.engine().held(), nothing_held);
+}
+
+TEST(HttpHold, AStopEndsAWait) {
+  Nearly world;
+  Connection connection(world);
+  EXPECT_EQ(connection.ask(waiting_reserve(40)), "");
+  connection.finish();
+  const auto answers = answers_of(connection.take());
+  ASSERT_EQ(answers.size(), 1u);
+  EXPECT_EQ(answers[0].status, 503);
+  EXPECT_TRUE(answers[0].tells("the server stops; nothing was taken")) << answers[0].body;
+  EXPECT_EQ(world.holds.figures().holds, 0u);
+}
+
+TEST(HttpHold, MoreThanALimitEverHasDoesNotWait) {
+  World world({.rules = rule()});
+  const HttpAnswer answer = ask(world, waiting_reserve(101));
+  EXPECT_EQ(answer.status, 429);
+  EXPECT_TRUE(answer.tells(R"("retry_after": null)")) << answer.body;
+  EXPECT_EQ(world.holds.figures().holds, 0u);
+  EXPECT_EQ(world.engine().held(), nothing_held);
+}
+
+TEST(HttpHold, AWaitIsDecidedByTheRulesOfAReload) {
+  Nearly world;
+  Connection connection(world), other(world);
+  EXPECT_EQ(connection.ask(waiting_reserve(40, with_id)), "");
+  EXPECT_EQ(other.ask(waiting_reserve(5)), "") << "behind it";
+  world.load(rule({}, 130));
+  const auto answers = answers_of(connection.take());
+  ASSERT_EQ(answers.size(), 1u);
+  EXPECT_TRUE(answers[0].tells(R"("limit": 130, "remaining": 0)")) << answers[0].body;
+  EXPECT_TRUE(answers[0].tells(R"("generation": 2)")) << answers[0].body;
+  EXPECT_EQ(other.take(), "");
+  EXPECT_TRUE(commit(world, 10).tells(R"("returned": 30)"));
+  EXPECT_EQ(answers_of(other.take()).size(), 1u);
+  EXPECT_EQ(left(world, by_ip("a")), 25);
+  // A rule that has a limit no more.
+  EXPECT_EQ(connection.ask(waiting_reserve(100)), "");
+  world.load("- { match: { ip: '*' }, actor: ip, name: tok, unlimited: true }\n");
+  EXPECT_EQ(answers_of(connection.take()).size(), 1u);
+  EXPECT_EQ(world.engine().held(), nothing_held);
+}
+
+// Two requests with one id wait: the second to be granted finds the first.
+TEST(HttpHold, AnIdThatWaitsTwiceIsHeldOnce) {
+  Nearly world;
+  Connection first(world), second_one(world), third(world);
+  EXPECT_EQ(first.ask(waiting_reserve(40, with_id)), "");
+  EXPECT_EQ(second_one.ask(waiting_reserve(40, with_id)), "");
+  EXPECT_EQ(third.ask(waiting_reserve(39, with_id)), "");
+  world.give(90);
+  auto answers = answers_of(first.take());
+  ASSERT_EQ(answers.size(), 1u);
+  EXPECT_FALSE(answers[0].tells("repeated")) << answers[0].body;
+  answers = answers_of(second_one.take());
+  ASSERT_EQ(answers.size(), 1u);
+  EXPECT_TRUE(answers[0].tells(R"("repeated": true)")) << answers[0].body;
+  answers = answers_of(third.take());
+  ASSERT_EQ(answers.size(), 1u);
+  EXPECT_EQ(answers[0].status, 409);
+  EXPECT_EQ(left(world, by_ip("a")), 60);
+  EXPECT_EQ(world.holds.figures().holds, 1u);
+}
+
+// A rule in shadow takes its units while the others are waited for, and gives them back with them.
+TEST(HttpHold, ARuleInShadowHoldsWithTheOneThatWaits) {
+  const std::string both =
+      rule() +
+      "- { match: { ip: '*' }, actor: ip, name: trial, mode: shadow, limit: { quota: 1000, "
+      "window: 1h, algorithm: fixed_window } }\n";
+  Nearly world(both);
+  const auto trial = [&] {
+    const auto text = ask(world, post("/v1/peek", by_ip("a", R"(, "detail": true)"))).body;
+    const size_t at = text.find(R"("name": "trial")");
+    const size_t number = text.find(R"("remaining": )", at) + 13;
+    return std::stoi(text.substr(number));
+  };
+  EXPECT_EQ(trial(), 910);
+  {
+    Connection connection(world);
+    EXPECT_EQ(connection.ask(waiting_reserve(40)), "");
+    EXPECT_EQ(trial(), 870);
+  }
+  EXPECT_EQ(trial(), 910);
+  Connection connection(world);
+  EXPECT_EQ(connection.ask(waiting_reserve(40, with_id)), "");
+  world.give(50);
+  EXPECT_EQ(answers_of(connection.take()).size(), 1u);
+  EXPECT_EQ(release(world).status, 200);
+  EXPECT_EQ(trial(), 960) << "the put gave 50 back there too";
+}
+
 }  // namespace
 }  // namespace sluice::http::holds_test

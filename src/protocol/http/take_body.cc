@@ -500,7 +500,7 @@ class TakeBodyParser {
   static uint32_t allowed_in_hold(request::HoldAsk ask) {
     switch (ask) {
       case request::HoldAsk::reserve:
-        return set_of(entries, key, limits, takes, n, detail, id, ttl, holder);
+        return set_of(entries, key, limits, takes, n, detail, id, ttl, holder, timeout);
       case request::HoldAsk::extend:
         return set_of(id, n, ttl);
       case request::HoldAsk::renew:
@@ -519,10 +519,6 @@ class TakeBodyParser {
 
   bool read_hold_members(request::HoldAsk ask, TakeDraft& draft) {
     return read_object([&](std::string_view its_name) {
-      if (ask == request::HoldAsk::reserve && its_name == "timeout")
-        return scanner_.fail(
-            {"a reservation does not wait for units yet: leave `timeout` out, and "
-             "send it again when `retry_after` has passed"});
       const size_t which = find_member(its_name, body_members, draft.allowed, draft.seen);
       if (which == body_members.size()) return false;
       const auto member = static_cast<BodyMember>(which);
@@ -553,6 +549,10 @@ class TakeBodyParser {
       return scanner_.fail({ask == request::HoldAsk::commit
                                 ? "`n` is missing: add the units that were used"
                                 : "`n` is missing: add how many units more"});
+    if (ask == request::HoldAsk::reserve && has(set_of(timeout)) && has(set_of(takes)))
+      return fail_at("timeout",
+                     {"a reservation of several `takes` does not wait for units: leave `timeout` "
+                      "out, and send it again when `retry_after` has passed"});
     if (ask == request::HoldAsk::reserve) return finish_body(draft);
     if (!has(set_of(entries, key, limits, takes))) return true;
     if (!finish_body(draft)) return false;

@@ -204,10 +204,16 @@ TEST(TakeBodyHold, MembersOfOtherQuestionsAreUnknown) {
   EXPECT_TRUE(refused(R"("n": 1)", HoldAsk::release));
 }
 
-TEST(TakeBodyHold, AReserveThatWouldWaitIsRefusedWithWhatToDoInstead) {
-  EXPECT_EQ(problem_of_hold(R"("entries": {"a": "1"}, "timeout": 1)", HoldAsk::reserve),
-            "/timeout a reservation does not wait for units yet: leave `timeout` out, and send it "
-            "again when `retry_after` has passed");
+TEST(TakeBodyHold, AReserveOfOneSubjectMayWait) {
+  TakeBodyReader reader;
+  TakeBody body;
+  ASSERT_TRUE(
+      reader.read_hold(R"({"entries": {"a": "1"}, "timeout": 2.5})", HoldAsk::reserve, body));
+  EXPECT_EQ(body.timeout, base::milliseconds(2'500));
+  EXPECT_EQ(
+      problem_of_hold(R"("takes": [{"entries": {"a": "1"}}], "timeout": 1)", HoldAsk::reserve),
+      "/timeout a reservation of several `takes` does not wait for units: leave `timeout` "
+      "out, and send it again when `retry_after` has passed");
 }
 
 TEST(TakeBodyHold, ABodyThatIsNoneSaysWhatOneLooksLike) {

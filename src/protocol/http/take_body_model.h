@@ -222,7 +222,7 @@ class Reader {
   Asked read_hold(const Json& json, HoldAsk ask) const {
     static const std::map<HoldAsk, std::set<std::string>> allowed = {
         {HoldAsk::reserve,
-         {"entries", "key", "limits", "takes", "n", "detail", "id", "ttl", "holder"}},
+         {"entries", "key", "limits", "takes", "n", "detail", "id", "ttl", "holder", "timeout"}},
         {HoldAsk::extend, {"id", "n", "ttl"}},
         {HoldAsk::renew, {"id", "ttl"}},
         {HoldAsk::commit, {"id", "n", "entries", "key", "limits", "takes"}},
@@ -240,6 +240,9 @@ class Reader {
     }
     if (const Json* holder = member(json, "holder")) asked.holder = text(*holder);
     require(asked.holder.size() <= 255);
+    if (const Json* timeout = member(json, "timeout"))
+      asked.timeout_us = number(*timeout, 6, base::bounds::window_us_max);
+    require(!asked.timeout_us || !asked.has_takes);
     if (ask == HoldAsk::extend || ask == HoldAsk::commit) read_units(json, asked);
     const bool has_subject = asked.has_takes || member(json, "entries") != nullptr ||
                              member(json, "key") != nullptr || member(json, "limits") != nullptr;
@@ -551,6 +554,7 @@ class Writer {
     if (asked.ttl_us > 0) members.push_back(member("ttl", number(asked.ttl_us, 6)));
     if (!asked.holder.empty() || (form.hold == HoldAsk::reserve && choose_(4) == 0))
       members.push_back(member("holder", text(asked.holder)));
+    if (asked.timeout_us) members.push_back(member("timeout", number(*asked.timeout_us, 6)));
     std::vector<std::string> units;
     for (const int64_t one : asked.units) units.push_back(number(one, 0));
     if (!units.empty())

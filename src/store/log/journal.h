@@ -75,7 +75,9 @@ class Journal {
   // The commit that is being made: a later state of the same counter counts for both. One thread,
   // as the next two. All states of one commit are found again after a crash, or none.
   virtual void add(const Record& record) = 0;
-  virtual size_t pending() const = 0;  // counters in it
+  // A text of that name (store/notes.h); null: it is gone. The last one of a commit counts.
+  virtual void add_note(std::string_view name, const std::string* text) = 0;
+  virtual size_t pending() const = 0;  // counters and texts in it
   // Commits it and begins another. After a failure it is not committed and kept; called again, it
   // is tried again, and goes through once the cause is gone.
   virtual base::Done commit() = 0;
@@ -97,6 +99,9 @@ class Journal {
   // The next counters of the snapshot behind `position`, which is moved (0 at first, and again when
   // all were visited). False: the disk fails. One thread.
   virtual bool scan(uint64_t& position, const Visit& visit) = 0;
+
+  // Visits the texts that were added so, in the order of their names. Before the first commit.
+  virtual base::Done read_notes(const VisitText& visit) = 0;
 
   // Nothing is looked for, visited or replayed any more. From now on snapshots are written, of
   // `table`, which outlives the journal.

@@ -9,10 +9,12 @@
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
+#include <iterator>
 #include <new>
 #include <utility>
 
 #include "base/check.h"
+#include "store/notes.h"
 
 namespace sluice::disk {
 
@@ -102,20 +104,28 @@ base::Done LogJournal::open() {
   }
   BlockCounters counters(names_);
   uint64_t in_logs = 0;
+  Texts of_commit;  // of which not all was read
   auto logs = read_logs(
       files_, dir, current_, [&](const BlockFile& file, const Block& block) -> base::Done {
         const auto unreadable = [&] {
           return base::Problem{damaged(dir, place_of(file, block.at) + " cannot be read")};
         };
+        if (block.type == BlockType::begin) of_commit.clear();
         if (block.type == BlockType::counters) {
           if (!counters.open(block.body)) return unreadable();
           in_logs += counters.count();
-          if (counters.knows_spaces()) return {};
-          const std::string other = names_.other_windows();
-          return other.empty() ? unreadable() : base::Problem{damaged(dir, other)};
+          if (!counters.knows_spaces()) {
+            const std::string other = names_.other_windows();
+            return other.empty() ? unreadable() : base::Problem{damaged(dir, other)};
+          }
+        } else if (block.type == BlockType::texts && !read_texts(block.body, of_commit)) {
+          return unreadable();
         }
-        if (block.type != BlockType::texts || read_texts(block.body, changed_)) return {};
-        return unreadable();
+        if (block.more || of_commit.empty()) return {};
+        of_commit.merge(changed_);
+        changed_.swap(of_commit);
+        of_commit.clear();
+        return {};
       });
   if (!logs) return std::move(logs).problem();
   found_ = *std::move(logs);
@@ -281,18 +291,49 @@ void LogJournal::close_block() {
   full_count_ += count;
 }
 
+void LogJournal::add_note(std::string_view name, const std::string* text) {
+  notes_.insert_or_assign(std::string(name), text == nullptr ? std::nullopt : std::optional(*text));
+}
+
+std::vector<WrittenBlock> LogJournal::blocks_of(const Texts& texts) {
+  std::vector<WrittenBlock> blocks;
+  for (const auto& [name, text] : texts) {
+    if (blocks.empty() || blocks.back().bytes() >= block_bytes)
+      blocks.emplace_back(BlockType::texts);
+    const std::string_view its = text ? std::string_view(*text) : std::string_view();
+    append_change(blocks.back().body, name, text ? &its : nullptr);
+  }
+  return blocks;
+}
+
 base::Done LogJournal::commit() {
-  const size_t counters = pending();
+  const size_t counters = counters_pending();
   if (writer_.count() > 0) close_block();
-  if (counters == 0) return try_to_write();
+  if (counters == 0 && notes_.empty()) return try_to_write();
+  std::vector<WrittenBlock> blocks;
+  const size_t counter_blocks = full_.size();
+  if (!notes_.empty()) {
+    blocks = blocks_of(notes_);
+    full_.reserve(counter_blocks + blocks.size());
+    std::ranges::move(blocks, std::back_inserter(full_));
+  }
   uint64_t bytes = 0;
   for (const WrittenBlock& block : full_) bytes += block.bytes();
   {
     const std::lock_guard lock(mutex_);
-    if (base::Done done = append(full_); !done) return done;
+    base::Done done = append(full_);
+    // Texts that are added to those are written with them.
+    if (!done) {
+      full_.erase(full_.begin() + static_cast<std::ptrdiff_t>(counter_blocks), full_.end());
+      return done;
+    }
+    Texts& to = writes_snapshot_ ? later_ : changed_;
+    notes_.merge(to);
+    to.swap(notes_);
     log_counters_ += counters;
     if (is_due()) called_.notify_all();
   }
+  notes_.clear();
   full_.clear();
   full_count_ = 0;
   ++commits_count_;
@@ -367,8 +408,12 @@ void LogJournal::all_is_loaded(Table table) {
 
 // Texts of the snapshot, and those that were changed since, in the order of their names.
 base::Done LogJournal::visit_texts(const Texts& later, const VisitText& visit) const {
-  Texts changed = changed_;
-  for (const auto& [name, text] : later) changed.insert_or_assign(name, text);
+  std::optional<Texts> both;
+  if (!later.empty()) {
+    both = later;
+    both->insert(changed_.begin(), changed_.end());
+  }
+  const Texts& changed = both ? *both : changed_;
   auto at = changed.begin();
   const auto visit_before = [&](const std::string_view* name) {
     for (; at != changed.end() && (name == nullptr || at->first < *name); ++at)
@@ -385,11 +430,22 @@ base::Done LogJournal::visit_texts(const Texts& later, const VisitText& visit) c
   return {};
 }
 
-base::Done LogJournal::read(const VisitText& visit) {
+base::Done LogJournal::read_all(bool notes, const VisitText& visit) {
   const std::lock_guard lock(mutex_);
-  if (base::Done read = visit_texts(later_, visit); !read)
+  const auto visit_kind = [&](std::string_view name, std::string_view text) {
+    if (store::is_note(name) == notes) visit(name, text);
+  };
+  if (base::Done read = visit_texts(later_, visit_kind); !read)
     return base::Problem{damaged(options_.path, read.problem().text)};
   return {};
+}
+
+base::Done LogJournal::read(const VisitText& visit) {
+  return read_all(false, visit);
+}
+
+base::Done LogJournal::read_notes(const VisitText& visit) {
+  return read_all(true, visit);
 }
 
 store::MetadataStore::WriteResult LogJournal::write(std::span<const Change> changes) {

@@ -35,7 +35,8 @@ class LogJournal final : public Journal, public store::MetadataStore {
   base::Done open();
 
   void add(const Record& record) override;
-  size_t pending() const override { return full_count_ + writer_.count(); }
+  void add_note(std::string_view name, const std::string* text) override;
+  size_t pending() const override { return counters_pending() + notes_.size(); }
   base::Done commit() override;
   bool is_late() const override;
   base::Done try_to_write() override;
@@ -43,6 +44,7 @@ class LogJournal final : public Journal, public store::MetadataStore {
   base::Done replay(const Visit& visit) const override;
   Found find(const request::Space& space, std::string_view key, const Visit& visit) override;
   bool scan(uint64_t& position, const Visit& visit) override;
+  base::Done read_notes(const VisitText& visit) override;
   void all_is_loaded(Table table) override;
   base::Done backup(const std::string& target) override;
   store::MetadataStore* metadata() override { return this; }
@@ -54,6 +56,8 @@ class LogJournal final : public Journal, public store::MetadataStore {
 
  private:
   void close_block();
+  size_t counters_pending() const { return full_count_ + writer_.count(); }
+  static std::vector<WrittenBlock> blocks_of(const Texts& texts);
   // With mutex_.
   base::Done begin_log();
   base::Done append(std::span<WrittenBlock> blocks);
@@ -64,6 +68,7 @@ class LogJournal final : public Journal, public store::MetadataStore {
   bool is_due() const;
   bool is_twice_due() const { return log_bytes() > 2 * due_bytes(); }
   base::Done visit_texts(const Texts& later, const VisitText& visit) const;
+  base::Done read_all(bool notes, const VisitText& visit);
   void start_thread();
   // The journal's thread.
   void work();
@@ -86,6 +91,7 @@ class LogJournal final : public Journal, public store::MetadataStore {
   CountersWriter writer_;
   std::vector<WrittenBlock> full_;  // blocks that are done and not committed
   size_t full_count_ = 0;           // counters in them
+  Texts notes_;                     // not committed
 
   mutable std::mutex mutex_;  // of all that follows, but for what is atomic
   Current current_;
