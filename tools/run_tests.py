@@ -467,6 +467,15 @@ def zones() -> Tally:
     return count_unittest(*run(command, 3600, CLIENTS / "limiter", listen=True))
 
 
+def overspend() -> Tally:
+    """The ways to keep a budget side by side, LiteLLM's own among them (tools/bench_overspend.py)."""
+    build("release", "sluice")
+    python = make_environment(CLIENTS / "http/python/litellm-1.110.requirements.txt")
+    if run([str(python), "tools/bench_overspend.py"], 600)[0] != 0:
+        raise Failed("tools/bench_overspend.py missed")
+    return Tally(passed=1)
+
+
 def exchanges() -> Tally:
     """A thousand exchanges of the certificate under load; `make test` makes a hundred."""
     build("release", "sluice")
@@ -538,6 +547,7 @@ SUITES: dict[str, Callable[[], Tally]] = {
     "scenarios": scenarios,
     "exchanges": exchanges,
     "zones": zones,
+    "overspend": overspend,
     "updates": updates,
     "gateway": gateway,
     "upgrade": upgrade,

@@ -213,7 +213,7 @@ struct client_result {
   bool delayed = false;   ///< of a wait: the units were not there at once
   bool over = false;      ///< of a charge: a limit is in debt
   bool repeated = false;  ///< http, of a charge: its id was known, this is the first answer again
-  std::optional<std::int64_t> charged{};    ///< http, of a charge: units that were counted
+  std::optional<std::int64_t> charged{};    ///< of a charge: units that were counted
   std::optional<std::int64_t> debt{};       ///< of a charge: units used beyond the limit
   std::optional<std::int64_t> limit{};      ///< the most that `remaining` can be
   std::optional<std::int64_t> remaining{};  ///< units left

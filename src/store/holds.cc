@@ -1229,6 +1229,8 @@ void Holds::forget(Shard& shard, uint32_t place, Loaded& record) {
 // Settles the charges of enforced rules all or nothing, and then those of rules in shadow, each by
 // itself. False: the call says why not, and nothing has changed.
 bool Holds::apply(HoldCall& call, Settling& settling, base::Time now, request::HoldNote* note) {
+  // The memory of the thread outlives the spaces that its lists are of.
+  const std::vector<request::LimitsRef> lists = std::move(settling.lists);
   const std::span<request::Group> groups = settling.groups;
   const bool enforces = !groups.empty() && !groups.front().may_fail;
   if (!enforces && !keep(call, note)) return false;
@@ -1298,6 +1300,7 @@ bool Holds::settle(HoldCall& call, base::Time now, const Asker& asker) {
     Settling& looks = Settling::begin(*record);
     for (const Counter& counter : record->counters)
       looks.add(spaces_, counter, {}, Verb::peek, 0, 0);
+    const std::vector<request::LimitsRef> lists = std::move(looks.lists);
     if (!are_known(looks.charges, now, asker)) return false;
   }
   if (place == Shard::none || forget_old(shard, place, now)) {

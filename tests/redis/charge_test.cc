@@ -169,10 +169,11 @@ TEST_P(Charges, ALookBeforeTheWorkRefusesAfterTheFirstChargePastEachLimitOverRes
       last = integers(client, {"SLUICE.CHARGE", subject, "N", "25"});
     }
     EXPECT_EQ(streams, 1) << name;
-    ASSERT_EQ(last.size(), 6u) << name;
+    ASSERT_EQ(last.size(), 7u) << name;
     EXPECT_EQ(last[0], 0) << name;
     EXPECT_GE(last[5], 14) << name;
     EXPECT_LE(last[5], 15) << name;
+    EXPECT_EQ(last[6], 25) << name;
   }
 }
 
@@ -192,7 +193,7 @@ TEST_P(Charges, OweNoMoreThanTheOverdraft) {
     EXPECT_LE(debt, 20);
     EXPECT_GE(debt, 19);
     const auto again = integers(client, {"SLUICE.CHARGE", "owes-" + name + "=a", "N", "50"});
-    ASSERT_EQ(again.size(), 6u);
+    ASSERT_EQ(again.size(), 7u);
     EXPECT_EQ(again[0], 0);
     EXPECT_LE(again[5], 20);
     // A hit that is refused counts as far.
@@ -215,8 +216,9 @@ TEST_P(Charges, OweNoMoreThanTheOverdraft) {
   EXPECT_EQ(server.answer("/v1/charge", along)["charged"], 10);
   const auto there = integers(
       client, {"SLUICE.CHARGE", "KEY", "j", "LIMIT", "10", "30d", "OVERDRAFT", "3", "N", "25"});
-  ASSERT_EQ(there.size(), 6u);
+  ASSERT_EQ(there.size(), 7u);
   EXPECT_EQ(there[5], 3);
+  EXPECT_EQ(there[6], 13);
   server.reload(25);
   for (const std::string& name : algorithms) {
     SCOPED_TRACE(name);
@@ -236,7 +238,7 @@ TEST_P(Charges, SentAgainOverEitherProtocolAreCountedOnce) {
   EXPECT_FALSE(first.contains("repeated"));
   EXPECT_EQ(
       integers(client, {"SLUICE.CHARGE", "fixed_bucket=a", "N", "60", "ID", "charge-0000-0001"}),
-      (std::vector<int64_t>{1, 100, 40, 0, -1, 0}));
+      (std::vector<int64_t>{1, 100, 40, 0, -1, 0, 60}));
   Json again = server.answer("/v1/charge", body);
   EXPECT_EQ(again["repeated"], true);
   again.erase("repeated");

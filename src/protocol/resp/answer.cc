@@ -34,6 +34,12 @@ constexpr KnownCommand known_commands[] = {
     {"info", "SLUICE.INFO", ReplyForm::info},
     {"wait", "SLUICE.WAIT", ReplyForm::verdict},
     {"mtake", "SLUICE.MTAKE", ReplyForm::verdict},
+    {"reserve", "SLUICE.RESERVE", ReplyForm::hold},
+    {"mreserve", "SLUICE.MRESERVE", ReplyForm::verdict},
+    {"extend", "SLUICE.EXTEND", ReplyForm::hold},
+    {"commit", "SLUICE.COMMIT", ReplyForm::commit},
+    {"release", "SLUICE.RELEASE", ReplyForm::release},
+    {"renew", "SLUICE.RENEW", ReplyForm::renew},
     {"", "CL.THROTTLE", ReplyForm::cell},
     {"", "GCRA", ReplyForm::cell},
     {"", "THROTTLE", ReplyForm::throttle},
@@ -127,7 +133,8 @@ std::optional<AskedAnswer> answer_of_decision(ReplyForm form, const RespValue& r
 
 // "over: 15 beyond 100, one unit again in 9s (rule tokens)"
 std::optional<AskedAnswer> answer_of_charge(const RespValue& reply, bool json, bool coloured) {
-  if (!reply.is_list() || reply.items.size() < 6 || reply.items.size() > 7) return std::nullopt;
+  const size_t size = reply.items.size();
+  if (!reply.is_list() || size < 6 || size > 8) return std::nullopt;
   std::array<int64_t, 6> six{};
   for (size_t i = 0; i < six.size(); ++i) {
     if (!reply.items[i].is_integer()) return std::nullopt;
@@ -135,7 +142,10 @@ std::optional<AskedAnswer> answer_of_charge(const RespValue& reply, bool json, b
   }
   const auto [within, limit, remaining, retry_ms, reset_ms, debt] = six;
   if (within != 0 && within != 1) return std::nullopt;
-  const bool has_rule = reply.items.size() == 7, over = within == 0;
+  const bool has_rule = size > 6 && !reply.items[6].is_integer(), over = within == 0;
+  // Servers before `charged` do not tell it.
+  const bool has_charged = size > 6 && reply.items.back().is_integer();
+  if (size != 6u + (has_rule ? 1 : 0) + (has_charged ? 1 : 0)) return std::nullopt;
   const std::string rule = has_rule ? reply.items[6].text : std::string();
   AskedAnswer answer{{}, over};
   if (json) {
@@ -146,6 +156,7 @@ std::optional<AskedAnswer> answer_of_charge(const RespValue& reply, bool json, b
                         {"reset_after_ms", reset_ms},
                         {"debt", debt}};
     if (has_rule) object["rule"] = rule.empty() ? ordered_json() : ordered_json(rule);
+    if (has_charged) object["charged"] = reply.items.back().number;
     answer.text = cli::to_text(object);
     return answer;
   }
@@ -162,6 +173,107 @@ std::optional<AskedAnswer> answer_of_charge(const RespValue& reply, bool json, b
   if (!rule.empty()) answer.text += " (rule " + config::on_screen(rule) + ")";
   answer.text += "\n";
   return answer;
+}
+
+// An integer, or nothing for a null; false: it is neither.
+bool read_optional(const RespValue& item, std::optional<int64_t>& to) {
+  if (item.is_integer()) to = item.number;
+  return item.is_integer() || item.kind == Kind::null;
+}
+
+ordered_json json_of_optional(const std::optional<int64_t>& number) {
+  return number ? ordered_json(*number) : ordered_json();
+}
+
+// "held: 500 for 1m, 8300 of 10000 left, id ID"; `reserved` has the units with WITHUNITS.
+std::optional<AskedAnswer> answer_of_hold(const RespValue& reply, bool json, bool coloured) {
+  if (reply.kind == Kind::null)
+    return AskedAnswer{json ? cli::to_text({{"allowed", false}, {"timed_out", true}})
+                            : config::paint("denied", config::red, coloured) +
+                                  ": there were not enough units in time\n",
+                       true};
+  const auto& items = reply.items;
+  if (!reply.is_list() || items.size() < 5 || items.size() > 6) return std::nullopt;
+  const RespValue& id = items[1];
+  std::optional<int64_t> limit, remaining;
+  if (!items[0].is_integer() || items[0].number < 0 || items[0].number > 1 ||
+      !(id.is_text() || id.kind == Kind::null) || !read_optional(items[2], limit) ||
+      !read_optional(items[3], remaining) || !items[4].is_integer())
+    return std::nullopt;
+  const bool denied = items[0].number == 0, is_held = id.is_text();
+  const int64_t ms = items[4].number;
+  std::string units;
+  if (items.size() == 6) {
+    if (!items[5].is_list()) return std::nullopt;
+    for (const RespValue& one : items[5].items) {
+      if (!one.is_integer()) return std::nullopt;
+      units += (units.empty() ? "" : " and ") + std::to_string(one.number);
+    }
+  }
+  if (json) {
+    ordered_json object{{"allowed", !denied},
+                        {"id", is_held ? ordered_json(id.text) : ordered_json()},
+                        {"limit", json_of_optional(limit)},
+                        {"remaining", json_of_optional(remaining)},
+                        {denied ? "retry_after_ms" : "ttl_ms", ms}};
+    if (items.size() == 6) object["reserved"] = json_of(items[5]);
+    return AskedAnswer{cli::to_text(object), denied};
+  }
+  std::string words;
+  if (denied) {
+    words = verdict_words(false, coloured) + ": ";
+    words += limit && remaining ? refusal_words(*remaining, *limit, length_of(ms, 1'000))
+                                : "waiting does not help";
+    return AskedAnswer{words + "\n", true};
+  }
+  words = config::paint(is_held ? "held" : "allowed", config::green, coloured);
+  words += is_held ? (units.empty() ? "" : ": " + units) + " for " +
+                         base::format_duration(length_of(ms, 1'000))
+                   : ", but nothing is held: charge what is used";
+  if (limit && remaining)
+    words += ", " + std::to_string(*remaining) + " of " + std::to_string(*limit) + " left";
+  if (is_held) words += ", id " + config::on_screen(id.text);
+  return AskedAnswer{words + "\n"};
+}
+
+// "committed: 3300 went back, 10 charged, 8800 left, late"
+std::optional<AskedAnswer> answer_of_commit(const RespValue& reply, bool json, bool coloured) {
+  if (!reply.is_list() || reply.items.size() != 5) return std::nullopt;
+  std::array<int64_t, 4> four{};
+  for (size_t i = 0; i < four.size(); ++i) {
+    if (!reply.items[i].is_integer()) return std::nullopt;
+    four[i] = reply.items[i].number;
+  }
+  const auto [changed, late, returned, charged] = four;
+  std::optional<int64_t> remaining;
+  if (!read_optional(reply.items[4], remaining)) return std::nullopt;
+  if (json)
+    return AskedAnswer{cli::to_text({{"changed", changed != 0},
+                                     {"late", late != 0},
+                                     {"returned", returned},
+                                     {"charged", charged},
+                                     {"remaining", json_of_optional(remaining)}})};
+  std::string words = config::paint("committed", config::green, coloured) + ": " +
+                      std::to_string(returned) + " went back";
+  if (charged != 0) words += ", " + std::to_string(charged) + " charged";
+  if (remaining) words += ", " + std::to_string(*remaining) + " left";
+  if (late != 0) words += ", late";
+  if (changed == 0) words += ", committed before";
+  return AskedAnswer{words + "\n"};
+}
+
+std::optional<AskedAnswer> answer_of_release(const RespValue& reply, bool json, bool coloured) {
+  if (!reply.is_integer() || reply.number < 0) return std::nullopt;
+  if (json) return AskedAnswer{cli::to_text({{"returned", reply.number}})};
+  return AskedAnswer{config::paint("released", config::green, coloured) + ": " +
+                     std::to_string(reply.number) + " went back\n"};
+}
+
+std::optional<AskedAnswer> answer_of_renew(const RespValue& reply, bool json) {
+  if (!reply.is_integer() || reply.number < 0) return std::nullopt;
+  if (json) return AskedAnswer{cli::to_text({{"ttl_ms", reply.number}})};
+  return AskedAnswer{"renewed: ends in " + base::format_duration(length_of(reply.number, 1'000)) +
+                     "\n"};
 }
 
 std::optional<AskedAnswer> answer_of_put(const RespValue& reply, bool json) {
@@ -250,6 +362,13 @@ AskedCommand asked_command(std::span<const std::string> words) {
   return {first, ReplyForm::other};
 }
 
+std::vector<std::string_view> asked_words() {
+  std::vector<std::string_view> words;
+  for (const KnownCommand& known : known_commands)
+    if (!known.word.empty()) words.push_back(known.word);
+  return words;
+}
+
 bool is_denied(const RespValue& reply) {
   return !reply.is_list() || reply.items.empty() || !reply.items[0].is_integer() ||
          reply.items[0].number == 0;
@@ -301,6 +420,14 @@ std::optional<AskedAnswer> answer_to(ReplyForm form, const RespValue& reply, boo
       return answer_of_explain(reply, json, coloured);
     case ReplyForm::info:
       return answer_of_info(reply, json);
+    case ReplyForm::hold:
+      return answer_of_hold(reply, json, coloured);
+    case ReplyForm::commit:
+      return answer_of_commit(reply, json, coloured);
+    case ReplyForm::release:
+      return answer_of_release(reply, json, coloured);
+    case ReplyForm::renew:
+      return answer_of_renew(reply, json);
     case ReplyForm::verdict:
     case ReplyForm::other:
       break;

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/time.h"
 #include "protocol/resp/reply_text.h"
@@ -23,7 +24,11 @@ enum class ReplyForm : uint8_t {
   info,      // SLUICE.INFO
   cell,      // CL.THROTTLE, GCRA
   throttle,  // THROTTLE
-  verdict,   // SLUICE.WAIT, SLUICE.MTAKE: the first number: were units taken?
+  hold,      // SLUICE.RESERVE, SLUICE.EXTEND
+  commit,    // SLUICE.COMMIT
+  release,   // SLUICE.RELEASE
+  renew,     // SLUICE.RENEW
+  verdict,   // SLUICE.WAIT, SLUICE.MTAKE, SLUICE.MRESERVE: the first number: were units taken?
   other      // the reply of any other command
 };
 
@@ -32,10 +37,11 @@ struct AskedCommand {
   std::string_view name;  // the command, in place of the first word
   ReplyForm form = ReplyForm::other;
 };
-// `take`, `charge`, `peek`, `put`, `reset`, `explain`, `info`, `wait` and `mtake`, in lower case,
-// are the SLUICE commands with these names; any other first word is a command itself. There must be
-// a first word.
+// A word of asked_words() is the SLUICE command with this name; any other first word is a command
+// itself. There must be a first word.
 AskedCommand asked_command(std::span<const std::string> words);
+// Literals, in lower case.
+std::vector<std::string_view> asked_words();
 
 // A decision of any of these commands.
 struct AskedDecision {

@@ -28,16 +28,21 @@ constexpr const char* about_ask_resp =
     "  explain  which limits apply, and how they stand\n"
     "  wait     N units, waiting for them for at most so many seconds: `wait 2 SUBJECT`\n"
     "  mtake    N units of each of several subjects, or of none: `mtake 2 SUBJECT SUBJECT`\n"
+    "  reserve  N units for so many seconds, or none: `reserve 60 SUBJECT N 500`\n"
+    "  mreserve the same of several subjects: `mreserve 60 2 SUBJECT N 500 SUBJECT N 1`\n"
+    "  extend   N units more for a reservation, or none: `extend ID N 100`\n"
+    "  renew    the end of a reservation: `renew ID 60`\n"
+    "  commit   a reservation came to N units: `commit ID N 420`\n"
+    "  release  all units of a reservation back: `release ID`\n"
     "  info     the server (no SUBJECT)\n"
     "Any other word is sent as the command that it is: `cl.throttle`, `throttle` and `gcra` are\n"
     "answered in words too, all else as redis-cli prints it.";
 
 constexpr const char* footer_of_ask_resp =
     "A subject is a request to the rules of the policy, KEY=VALUE..., or a key with limits of its\n"
-    "own, KEY key LIMIT quota window [ALGORITHM word] [BURST n]. Options of the command come "
-    "behind\n"
-    "it: N n, WITHNAME, ID id of `charge`. What begins with `-` needs a `--` in front of the "
-    "words.\n"
+    "own, KEY key LIMIT quota window [ALGORITHM word] [BURST n]. Options of the command come\n"
+    "behind it: N n, WITHNAME, ID id of `charge` and `reserve`, WAIT seconds of `reserve`. What\n"
+    "begins with `-` needs a `--` in front of the words.\n"
     "In capitals, INFO and RESET are the commands of Redis.\n"
     "\n"
     "Examples:\n"
@@ -77,14 +82,13 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
   cli::add_ask_options(arguments, options);
   cli::AskedUser user;
   cli::add_user_option(arguments, user);
-  arguments.set_words(
-      {"take", "charge", "peek", "put", "reset", "explain", "info", "wait", "mtake"});
+  arguments.set_words(asked_words());
   if (const auto status = arguments.parse(words, io)) return *status;
   const cli::Words& positional = arguments.positional();
   if (positional.empty())
     return arguments.misused(
-        "behind `resp` comes take, charge, peek, put, reset, explain, info, wait or mtake, or a "
-        "command of Redis' protocol",
+        "behind `resp` comes take, charge, peek, put, reset, explain, info, wait, mtake, reserve, "
+        "mreserve, extend, commit, release or renew, or a command of Redis' protocol",
         io);
   const auto target = cli::target_of(options, description.port, {"resp", "redis"});
   if (!target) return arguments.misused(target.problem().text, io);

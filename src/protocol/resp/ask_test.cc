@@ -90,6 +90,7 @@ TEST(AskedCommands, ExpandShortNamesOfSluicesOwnCommands) {
   EXPECT_EQ(of("charge"), std::pair(std::string("SLUICE.CHARGE"), ReplyForm::charge));
   EXPECT_EQ(of("sluice.Peek"), std::pair(std::string("SLUICE.PEEK"), ReplyForm::take));
   EXPECT_EQ(of("info"), std::pair(std::string("SLUICE.INFO"), ReplyForm::info));
+  EXPECT_EQ(of("reserve"), std::pair(std::string("SLUICE.RESERVE"), ReplyForm::hold));
   EXPECT_EQ(of("INFO"), std::pair(std::string("INFO"), ReplyForm::other));
   EXPECT_EQ(of("Cl.Throttle"), std::pair(std::string("CL.THROTTLE"), ReplyForm::cell));
   EXPECT_EQ(of("throttle"), std::pair(std::string("THROTTLE"), ReplyForm::throttle));
@@ -132,8 +133,22 @@ TEST_F(RespAsk, SaysWhetherAChargeWentPastALimit) {
   EXPECT_EQ(ask("*6\r\n:1\r\n:100\r\n:10\r\n:0\r\n:60000\r\n:0\r\n", {"charge"}),
             (Said{0, "within: 10 of 100 left\n"}));
   EXPECT_EQ(asked_.substr(0, 24), "*2\r\n$13\r\nSLUICE.CHARGE\r\n");
+  EXPECT_EQ(ask("*7\r\n:1\r\n:100\r\n:10\r\n:0\r\n:60000\r\n:0\r\n:5\r\n", {"charge"}),
+            (Said{0, "within: 10 of 100 left\n"}));
   EXPECT_EQ(ask("*7\r\n:0\r\n:100\r\n:0\r\n:9000\r\n:9000\r\n:15\r\n$3\r\ntok\r\n", {"charge"}),
             (Said{1, "over: 15 beyond 100, one unit again in 9s (rule tok)\n"}));
+  EXPECT_EQ(
+      ask("*8\r\n:0\r\n:100\r\n:0\r\n:9000\r\n:9000\r\n:15\r\n$3\r\ntok\r\n:25\r\n", {"charge"}),
+      (Said{1, "over: 15 beyond 100, one unit again in 9s (rule tok)\n"}));
+  EXPECT_EQ(ask_json("*8\r\n:0\r\n:9\r\n:0\r\n:5\r\n:7\r\n:1\r\n$-1\r\n:4\r\n", {"charge"}, 1),
+            (json{{"over", true},
+                  {"limit", 9},
+                  {"remaining", 0},
+                  {"retry_after_ms", 5},
+                  {"reset_after_ms", 7},
+                  {"debt", 1},
+                  {"rule", nullptr},
+                  {"charged", 4}}));
   EXPECT_EQ(ask("*6\r\n:0\r\n:9\r\n:0\r\n:-1\r\n:-1\r\n:1\r\n", {"charge"}),
             (Said{1, "over: 1 beyond 9, and waiting does not help\n"}));
   EXPECT_EQ(ask_json("*6\r\n:0\r\n:9\r\n:0\r\n:5\r\n:7\r\n:1\r\n", {"charge"}, 1),
@@ -147,6 +162,67 @@ TEST_F(RespAsk, SaysWhetherAChargeWentPastALimit) {
             (Said{3, "error: the server refused: IDINUSE used\n"}));
   EXPECT_EQ(ask("*5\r\n:1\r\n:1\r\n:1\r\n:0\r\n:0\r\n", {"charge"}),
             (Said{3, "error: that is not a reply to SLUICE.CHARGE\n"}));
+}
+
+TEST_F(RespAsk, SaysWhatBecameOfAReservation) {
+  const std::string id = "$16\r\nhold-0000-0000-1\r\n";
+  const std::string held = ":1\r\n" + id + ":100\r\n:60\r\n:59500\r\n";
+  EXPECT_EQ(ask("*5\r\n" + held, {"reserve", "60"}),
+            (Said{0, "held for 59s500ms, 60 of 100 left, id hold-0000-0000-1\n"}));
+  EXPECT_EQ(asked_.substr(0, 25), "*3\r\n$14\r\nSLUICE.RESERVE\r\n");
+  EXPECT_EQ(ask("*6\r\n" + held + "*2\r\n:40\r\n:2\r\n", {"extend"}),
+            (Said{0, "held: 40 and 2 for 59s500ms, 60 of 100 left, id hold-0000-0000-1\n"}));
+  EXPECT_EQ(ask("*5\r\n:1\r\n" + id + "$-1\r\n$-1\r\n:59500\r\n", {"extend"}),
+            (Said{0, "held for 59s500ms, id hold-0000-0000-1\n"}));
+  EXPECT_EQ(ask("*5\r\n:1\r\n$-1\r\n:100\r\n:60\r\n:0\r\n", {"reserve"}),
+            (Said{0, "allowed, but nothing is held: charge what is used, 60 of 100 left\n"}));
+  EXPECT_EQ(ask("*5\r\n:0\r\n$-1\r\n:100\r\n:60\r\n:9000\r\n", {"reserve"}),
+            (Said{1, "denied: 60 of 100 left, try again in 9s\n"}));
+  EXPECT_EQ(ask("*5\r\n:0\r\n$-1\r\n$-1\r\n$-1\r\n:-1\r\n", {"reserve"}),
+            (Said{1, "denied: waiting does not help\n"}));
+  EXPECT_EQ(ask("*-1\r\n", {"reserve"}),
+            (Said{1, "denied: there were not enough units in time\n"}));
+  EXPECT_EQ(ask("*4\r\n:1\r\n" + id + "*2\r\n:9\r\n:8\r\n*-1\r\n", {"mreserve"}),
+            (Said{0,
+                  "1) (integer) 1\n2) \"hold-0000-0000-1\"\n3) 1) (integer) 9\n   2) (integer) "
+                  "8\n4) (nil)\n"}));
+  EXPECT_EQ(ask("*2\r\n:0\r\n$-1\r\n", {"mreserve"}).status, 1);
+  EXPECT_EQ(ask("*5\r\n:1\r\n:0\r\n:28\r\n:0\r\n:88\r\n", {"commit"}),
+            (Said{0, "committed: 28 went back, 88 left\n"}));
+  EXPECT_EQ(ask("*5\r\n:0\r\n:1\r\n:0\r\n:12\r\n$-1\r\n", {"commit"}),
+            (Said{0, "committed: 0 went back, 12 charged, late, committed before\n"}));
+  EXPECT_EQ(ask(":40\r\n", {"release"}), (Said{0, "released: 40 went back\n"}));
+  EXPECT_EQ(ask(":60000\r\n", {"renew"}), (Said{0, "renewed: ends in 1m\n"}));
+  EXPECT_EQ(ask("-NOID none\r\n", {"renew"}), (Said{3, "error: the server refused: NOID none\n"}));
+  for (const char* verb : {"reserve", "extend", "commit", "release", "renew"})
+    EXPECT_EQ(ask("*1\r\n:1\r\n", {verb}).status, 3) << verb;
+}
+
+TEST_F(RespAsk, PrintsReservationsAsJson) {
+  const std::string id = "$16\r\nhold-0000-0000-1\r\n";
+  EXPECT_EQ(
+      ask_json("*6\r\n:1\r\n" + id + ":100\r\n:60\r\n:59500\r\n*1\r\n:40\r\n", {"reserve"}, 0),
+      (json{{"allowed", true},
+            {"id", "hold-0000-0000-1"},
+            {"limit", 100},
+            {"remaining", 60},
+            {"ttl_ms", 59500},
+            {"reserved", {40}}}));
+  EXPECT_EQ(ask_json("*5\r\n:0\r\n$-1\r\n$-1\r\n$-1\r\n:-1\r\n", {"extend"}, 1),
+            (json{{"allowed", false},
+                  {"id", nullptr},
+                  {"limit", nullptr},
+                  {"remaining", nullptr},
+                  {"retry_after_ms", -1}}));
+  EXPECT_EQ(ask_json("*-1\r\n", {"reserve"}, 1), (json{{"allowed", false}, {"timed_out", true}}));
+  EXPECT_EQ(ask_json("*5\r\n:1\r\n:0\r\n:28\r\n:0\r\n$-1\r\n", {"commit"}, 0),
+            (json{{"changed", true},
+                  {"late", false},
+                  {"returned", 28},
+                  {"charged", 0},
+                  {"remaining", nullptr}}));
+  EXPECT_EQ(ask_json(":40\r\n", {"release"}, 0), (json{{"returned", 40}}));
+  EXPECT_EQ(ask_json(":60000\r\n", {"renew"}, 0), (json{{"ttl_ms", 60000}}));
 }
 
 TEST_F(RespAsk, SaysDecisionsInWords) {

@@ -67,9 +67,11 @@ bool read_decision(const RespItem& head, wire::RespItems& items, client_verb ver
   return true;
 }
 
+// Servers before `charged` told seven.
 bool read_charge(const RespItem& head, wire::RespItems& items, client_result& result) {
   int64_t six[6];
-  if (head.kind != Kind::list || head.count != 7 || !read_integers(items, six)) return false;
+  if (head.kind != Kind::list || head.count < 7 || head.count > 8 || !read_integers(items, six))
+    return false;
   result.over = six[0] != 1;
   result.allowed = !result.over;
   result.limit = six[1];
@@ -80,6 +82,9 @@ bool read_charge(const RespItem& head, wire::RespItems& items, client_result& re
   RespItem item;
   if (!items.next(item) || (item.kind != Kind::bulk && item.kind != Kind::null)) return false;
   result.rule = item.text;
+  if (head.count == 7) return true;
+  if (!items.next(item) || item.kind != Kind::integer) return false;
+  result.charged = item.number;
   return true;
 }
 

@@ -94,7 +94,7 @@ TEST_F(RespClientDialect, AChargeHasItsIdAndReportsItsDebt) {
   world_.receive(0,
                  "*7\r\n:0\r\n:100\r\n:0\r\n:9500\r\n:9500\r\n:15\r\n$3\r\ntok\r\n"
                  "-IDINUSE the id was used with another charge\r\n"
-                 "*7\r\n:1\r\n:100\r\n:99\r\n:0\r\n:10\r\n:0\r\n$-1\r\n");
+                 "*8\r\n:1\r\n:100\r\n:99\r\n:0\r\n:10\r\n:0\r\n$-1\r\n:25\r\n");
   EXPECT_EQ(world_.results["call"].error, client_errc::refused) << "the second of that name";
   const client_result& last = world_.results["last"];
   EXPECT_EQ(last.error, client_errc::none);
@@ -102,6 +102,7 @@ TEST_F(RespClientDialect, AChargeHasItsIdAndReportsItsDebt) {
   EXPECT_TRUE(last.is_allowed());
   EXPECT_EQ(last.debt, 0);
   EXPECT_EQ(last.remaining, 99);
+  EXPECT_EQ(last.charged, 25);
   request.verb = client_verb::take;
   world_.submit(request, "take");
   EXPECT_EQ(world_.results["take"].error, client_errc::bad_request);

@@ -361,7 +361,7 @@ TEST(SluiceCommands, TwoListsWhereOneCounts) {
   EXPECT_EQ(world.numbers(both + "N 2"), "1 1 3 1 0 3600000 1 3 1 0 60000");
   EXPECT_EQ(world.numbers(both + "N 2").substr(0, 1), "0");
   EXPECT_EQ(world.numbers("SLUICE.PEEK " + strict + "N 0"), "1 3 1 0 3600000");
-  EXPECT_EQ(world.numbers("SLUICE.CHARGE " + counts + "N 0"), "0 3 0 60000 60000 1")
+  EXPECT_EQ(world.numbers("SLUICE.CHARGE " + counts + "N 0"), "0 3 0 60000 60000 1 0")
       << "the one that counts has been charged the refused 2";
 }
 

@@ -24,6 +24,7 @@
 #include "request/peer.h"
 #include "request/space.h"
 #include "store/embedded_store.h"
+#include "store/holds.h"
 
 namespace sluice::resp::commands_test {
 
@@ -61,12 +62,21 @@ struct World {
     add_throttle_rules(spaces, *rules, options);
     live = std::make_unique<live::Live>(live::LivePolicy{std::move(rules)});
     engine = std::make_unique<engine::Engine>(
-        engine::Engine::Deps{.store = store, .clock = clock, .live = *live, .spaces = &spaces},
+        engine::Engine::Deps{.store = store,
+                             .clock = clock,
+                             .live = *live,
+                             .spaces = &spaces,
+                             .holds = &holds,
+                             .wake = [] {}},
         std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>()));
   }
 
   request::Peer peer() {
-    return {.server = &view, .options = &options, .clock = &clock, .charge_ids = ids.get()};
+    return {.server = &view,
+            .options = &options,
+            .clock = &clock,
+            .charge_ids = ids.get(),
+            .keeps_holds = true};
   }
 
   // The replies of a session to inline commands.
@@ -104,6 +114,7 @@ struct World {
   request::Spaces spaces;
   base::Clock clock{{[] { return now_us; }, [] { return now_us; }}};
   store::EmbeddedStore store{0, base::Hash(1), spaces};
+  store::Holds holds{store, spaces, {}};
   std::unique_ptr<live::Live> live;
   std::unique_ptr<engine::Engine> engine;
   const std::unique_ptr<request::ChargeIds> ids = std::make_unique<request::ChargeIds>();

@@ -249,7 +249,7 @@ base::Result<CellReport> read_cells(const CellSource& source, const VisitCell& v
 namespace {
 
 constexpr uint16_t redis_port = 6379;
-constexpr unsigned databases = 16;                          // that SELECT takes here
+constexpr unsigned databases_here = 16;                     // that SELECT takes
 constexpr const char* password_variable = "REDISCLI_AUTH";  // as redis-cli's
 
 // The options, in their order.
@@ -268,7 +268,7 @@ base::Done read_redis(const std::string& text, CellSource& source) {
   const size_t slash = text.rfind('/');
   if (slash != std::string::npos) {
     const auto number = base::parse_count(std::string_view(text).substr(slash + 1));
-    if (!number || *number >= databases)
+    if (!number || *number >= databases_here)
       return base::Problem{"--redis: the database must be 0 to 15, not `" + text.substr(slash + 1) +
                            "`"};
     source.database = static_cast<unsigned>(*number);

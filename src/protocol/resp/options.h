@@ -34,7 +34,7 @@ inline constexpr std::array<request::OnError, 3> store_error_answers = {
 // What the connections of a server share.
 struct Connections {
   std::atomic<int64_t> last_id{0};
-  std::atomic<size_t> waiting{0};  // in SLUICE.WAIT
+  std::atomic<size_t> waiting{0};  // for units
 };
 
 struct RespOptions final : request::SessionOptions {

@@ -83,6 +83,12 @@ std::string_view first_word(request::Error cause) {
   }
 }
 
+// Is it of a command that waits for units? In a transaction none waits.
+bool waits(const request::Request& request) {
+  return request.verb == request::Verb::wait ||
+         (request.verb == request::Verb::reserve && request.message->wait_at_most.us > 0);
+}
+
 const RespOptions default_options;
 
 // The most bytes of answers in a batch before it is sent; the last answer may exceed it.
@@ -172,8 +178,9 @@ bool RespSession::reply(const request::Request& request, const request::Verdict&
   if (!facts_.since) [[unlikely]]
     facts_.since = now;
   wire::RespWriter writer(out, version());
-  if (request.verb == request::Verb::wait && std::exchange(waiting_, false)) --connections_.waiting;
-  switch (request.note) {
+  if (waits(request) && std::exchange(waiting_, false)) --connections_.waiting;
+  if ((request.note & silent) != 0) return true;
+  switch (kind_of(request.note)) {
     case cell:
     case crab:
     case redis:
@@ -183,7 +190,7 @@ bool RespSession::reply(const request::Request& request, const request::Verdict&
       else if (!verdict.error.empty())
         writer.error(error_of(verdict));
       else if (verdict.tightest == nullptr)
-        writer.error("NORULE no rule applies");
+        writer.error(no_rule);
       else
         append_throttle_reply(request.note == cell   ? limit::Algorithm::gcra_cell
                               : request.note == crab ? limit::Algorithm::gcra_crab
@@ -194,7 +201,7 @@ bool RespSession::reply(const request::Request& request, const request::Verdict&
       if (!verdict.error.empty())
         writer.error(error_of(verdict));
       else if (verdict.tightest == nullptr)
-        writer.error("NORULE no rule applies");
+        writer.error(no_rule);
       else
         append_increx_reply(*verdict.tightest, request.cost, writer);
       break;
@@ -224,7 +231,10 @@ bool RespSession::reply(const request::Request& request, const request::Verdict&
     case waited:
       reply_sluice(request, verdict, now, writer);
       break;
-    case silent:
+    case hold_reply:
+    case holds_reply:
+    case renewal:
+      reply_hold(request, verdict, writer);
       break;
     default:
       reply_gathered(request, verdict, writer);

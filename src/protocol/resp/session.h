@@ -23,6 +23,7 @@
 #include "protocol/resp/sluice_command.h"
 #include "protocol/resp/throttle.h"
 #include "request/charge_ids.h"
+#include "request/hold.h"
 #include "request/peer.h"
 #include "request/session.h"
 #include "wire/resp.h"
@@ -113,9 +114,16 @@ class RespSession final : public request::Session {
     counters,  // the number of counters that exist, or existed
     ttl,
     pttl,
+    // Replies of commands about holds (hold_commands.cc): by what was asked; of MRESERVE; of RENEW.
+    hold_reply,
+    holds_reply,
+    renewal,
+    with_units = 1u << 29,  // of these: WITHUNITS
     gathered = 1u << 30,
     silent = 1u << 31,  // no reply is sent
   };
+  // The note without the bits that are added to it.
+  static uint32_t kind_of(uint32_t note) { return note & ~(with_units | gathered | silent); }
   // What commands set for the connection, or CLIENT INFO tells of it.
   struct Facts {
     std::string name, library, library_version;
@@ -131,6 +139,8 @@ class RespSession final : public request::Session {
     bool with_name = false, silent = false;
   };
   using Words = std::span<const std::string_view>;
+
+  static constexpr std::string_view no_rule = "NORULE no rule applies";
 
   // Append an answer to the command being read.
   void answer(std::string_view bytes);
@@ -188,17 +198,31 @@ class RespSession final : public request::Session {
   void take_window(Words words);
   void sluice(Words words);
   const request::Message* message(request::Message its = {});
-  void commit_subject(const SluiceSubject& subject, request::Request request);
+  void commit_subject(const SluiceSubject& subject, request::Request request, int64_t n);
+  void commit_subject(const SluiceSubject& subject, const request::Request& request) {
+    commit_subject(subject, request, sluice_.n);
+  }
+  void add_content(const SluiceSubject& subject, int64_t n, request::ChargeContent& content) const;
   void take_several();
   void wait();
+  bool begin_wait();
   void charge();
   void charge_once();
+  void hold();
+  request::HoldCall hold_call() const;
+  bool has_two_lists() const;
   void look_at_keys(const CommandEntry& entry, Words keys);
 
   void reply_once(const request::Verdict& verdict, base::Time now, wire::RespWriter& out);
   void reply_gathered(const request::Request& request, const request::Verdict& verdict,
                       wire::RespWriter& out);
   void write_gathered(uint32_t kind, wire::RespWriter& out);
+  void end_gathered();
+  void reply_hold(const request::Request& request, const request::Verdict& verdict,
+                  wire::RespWriter& out);
+  void write_hold(const request::HoldCall& call, uint32_t note, wire::RespWriter& out) const;
+  void write_held(const request::HoldCall& call, uint32_t note, wire::RespWriter& out) const;
+  std::string error_of_hold(const request::HoldCall& call) const;
   void reply_unmatched(const request::Request& request, wire::RespWriter& out) const;
   void reply_sluice(const request::Request& request, const request::Verdict& verdict,
                     base::Time now, wire::RespWriter& out);
@@ -220,7 +244,7 @@ class RespSession final : public request::Session {
   bool skip_ = false;               // CLIENT REPLY SKIP, for the next command
   bool silent_ = false;             // the command being read gets no reply
   bool closing_ = false;
-  bool waiting_ = false;    // the last command is SLUICE.WAIT, and has no reply yet
+  bool waiting_ = false;    // the last command waits for units, and has no reply yet
   bool executing_ = false;  // EXEC is being executed
   // The next commands must wait until the replies to the received ones are written.
   bool ends_batch_ = false;
@@ -236,6 +260,8 @@ class RespSession final : public request::Session {
     size_t part_count = 0, counters = 0, matched = 0;
     base::Duration life{};  // until the last of the counters is fresh
     bool allowed = true;
+    bool unmatched = false;                  // of a hold: no rule applies to one of its subjects
+    std::optional<limit::Decision> shown{};  // of a hold: of the limit to tell of
   };
   Gathered gathered_;
 };

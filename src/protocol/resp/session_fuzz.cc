@@ -14,6 +14,7 @@
 #include "access/users.h"
 #include "base/bounds.h"
 #include "protocol/resp/session.h"
+#include "request/hold.h"
 #include "testing/random_cuts.h"
 
 namespace {
@@ -30,19 +31,26 @@ struct Server final : request::ServerView {
   request::ServerFigures figures() const override { return {}; }
 };
 
+bool waits(const request::Request& request) {
+  return request.verb == Verb::wait ||
+         (request.verb == Verb::reserve && request.message->wait_at_most.us > 0);
+}
+
 // Makes verdicts that depend only on the request.
 class Verdicts {
  public:
   const request::Verdict& of(const request::Request& request, const request::Requests& all) {
     verdict_ = {};
     const auto entries = all.descriptor(request);
+    if (request.message->hold != nullptr) settle(*request.message->hold);
+    if (request.verb == Verb::settle) return verdict_;
     if (request.verb == Verb::noop) return verdict_;
     if (entries.size() % 4 == 3 && entries[0].key != "command") return verdict_;  // no rule
     size_t weight = static_cast<size_t>(std::max<int64_t>(request.cost, 0)) + entries.size();
     for (const request::Entry& entry : entries) weight += entry.key.size() + entry.value.size();
     verdict_.matched = true;
     verdict_.allowed = weight % 2 == 0;
-    verdict_.expired = request.verb == Verb::wait && weight % 3 == 0;
+    verdict_.expired = waits(request) && weight % 3 == 0;
     decision_ = {.allowed = verdict_.allowed,
                  .limit = 9,
                  .remaining = static_cast<int64_t>(weight % 9),
@@ -58,6 +66,18 @@ class Verdicts {
   }
 
  private:
+  // What comes of a message about a hold depends only on what it asks.
+  static void settle(request::HoldCall& call) {
+    size_t weight = call.id.size() + call.user.size() + call.holder.size() + call.content % 7;
+    for (const int64_t one : call.units) weight += static_cast<size_t>(one % 13);
+    call.outcome = static_cast<request::HoldOutcome>(weight % 11);
+    call.made_id = call.id.empty() ? "hold-0000-0000-1" : std::string(call.id);
+    call.ends_in = call.ttl;
+    call.reserved = call.used = call.units;
+    call.late = weight % 2 == 0;
+    call.has_decision = weight % 3 == 0;
+  }
+
   request::Verdict verdict_;
   limit::Decision decision_;
 };
@@ -74,6 +94,13 @@ void append(const request::Request& request, const request::Requests& all, std::
         std::to_string(request.message->together) + std::to_string(request.limits.replaces) +
         std::to_string(request.message->must_fit) + " " +
         std::to_string(request.message->wait_at_most.us);
+  if (const request::HoldCall* const call = request.message->hold) {
+    to += " hold " + std::to_string(static_cast<int>(call->ask)) + " " + std::string(call->user) +
+          " " + std::string(call->id) + " " + std::to_string(call->content) + " " +
+          std::to_string(call->ttl.us) + " " + std::string(call->holder) +
+          std::to_string(call->waits);
+    for (const int64_t one : call->units) to += " " + std::to_string(one);
+  }
   for (const request::Entry& entry : all.descriptor(request))
     to += " " + std::string(entry.key) + "=" + std::string(entry.value);
   for (const limit::Limit& limit : all.limits(request))
@@ -89,7 +116,8 @@ Transcript run(std::string_view bytes, const std::vector<size_t>& cuts,
   // Options of this run alone: they number the connections, and the numbers must be the same in
   // every run.
   resp::RespOptions options;
-  resp::RespSession session({.server = &server, .options = &options, .access = &access});
+  resp::RespSession session(
+      {.server = &server, .options = &options, .access = &access, .keeps_holds = true});
   request::Requests requests;
   base::Buffer out, handshake;
   Verdicts verdicts;
@@ -105,9 +133,9 @@ Transcript run(std::string_view bytes, const std::vector<size_t>& cuts,
       const auto received = session.receive(in, false, requests, handshake);
       require(received.consumed <= in.size() && handshake.view().empty());
       for (const request::Request& request : requests.items()) {
-        // Later requests wait for it, so it must be the last one of its batch.
-        if (request.verb == Verb::wait)
-          require(&request == &requests.items().back() && session.state().holds_back);
+        // Later requests wait for it, so its message must be the last one of its batch.
+        if (waits(request))
+          require(request.message == requests.items().back().message && session.state().holds_back);
         if (request.verb != Verb::noop) append(request, requests, told.requests);
         require(
             session.reply(request, verdicts.of(request, requests), {1'795'000'000'000'042}, out));

@@ -86,7 +86,7 @@ std::vector<config::Entry> RespSettings::table() {
               changed("a connection that waits for nothing and sends nothing for so long is "
                       "closed; 0: none is")),
       setting("max_waiting", options.waiting_max, config::Number{0, 1'000'000},
-              always("clients in `SLUICE.WAIT` at a time")),
+              always("clients that wait for units at a time")),
       setting("max_words", options.bounds.words, config::Number{16, 65'536},
               always("words of a command")),
       setting("max_word", options.bounds.word_bytes, config::Number{64, 1'000'000},

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "base/bounds.h"
 #include "base/buffer.h"
@@ -21,6 +22,7 @@
 #include "protocol/resp/dialect.h"
 #include "protocol/resp/session.h"
 #include "request/charge_ids.h"
+#include "request/hold.h"
 #include "request/kept_verdict.h"
 #include "wire/resp.h"
 
@@ -34,7 +36,8 @@ static_assert(base::bounds::together_max >= sluice_subjects_max);
 // Texts of errors contain these numbers.
 static_assert(request::charge_id_bytes_min == 16 && request::charge_id_bytes_max == 64 &&
               sluice_subjects_max == 64 && sluice_entries_max == 64 && limit::slots_max == 8 &&
-              base::bounds::window_us_max == int64_t{36'600} * 86'400 * 1'000'000);
+              base::bounds::window_us_max == int64_t{36'600} * 86'400 * 1'000'000 &&
+              sluice_ttl_max == base::seconds(86'400) && request::holder_bytes_max == 255);
 
 constexpr size_t quoted_bytes_max = 128;
 // The longest text of a float, as in Redis.
@@ -44,17 +47,21 @@ constexpr long double timeout_us_end = 4611686018427387904.0L;  // 2^62
 
 // Words that end a list of entries in any command. In bit sets the first word is bit 0, and so on.
 constexpr std::string_view grammar_words[] = {
-    "N",     "ALL",        "NOW",      "EACH",    "WITHNAME", "ID",
-    "LIMIT", "ALGORITHM",  "BURST",    "OVER",    "KEY",      "ENTRIES",
-    "ZONE",  "WEEKSTARTS", "MONTHDAY", "YEARDAY", "STARTSAT", "OVERDRAFT"};
+    "N",       "ALL",     "NOW",        "EACH",     "WITHNAME",  "ID",       "TTL",      "WAIT",
+    "HOLDER",  "SUBJECT", "WITHUNITS",  "LIMIT",    "ALGORITHM", "BURST",    "OVER",     "KEY",
+    "ENTRIES", "ZONE",    "WEEKSTARTS", "MONTHDAY", "YEARDAY",   "STARTSAT", "OVERDRAFT"};
 constexpr uint32_t n_option = 1, all_option = 2, now_option = 4, each_option = 8, name_option = 16,
-                   id_option = 32;
+                   id_option = 32, ttl_option = 64, wait_option = 128, holder_option = 256,
+                   subject_option = 512, units_option = 1024;
+constexpr uint32_t flag_options = all_option | each_option | name_option | units_option;
+constexpr uint32_t hold_options = id_option | wait_option | holder_option | units_option;
 
 struct SluiceForm {
   std::string_view name;
   SluiceVerb verb;
-  size_t words_min;  // 1: exactly one word
-  uint32_t options;  // a set of grammar_words
+  size_t words_min;       // 1: exactly one word
+  uint32_t options;       // a set of grammar_words
+  uint32_t required = 0;  // those that must come
 };
 
 constexpr SluiceForm sluice_forms[] = {
@@ -68,6 +75,12 @@ constexpr SluiceForm sluice_forms[] = {
     {"SLUICE.EXPLAIN", SluiceVerb::explain, 2, 0},
     {"SLUICE.INFO", SluiceVerb::info, 1, 0},
     {"SLUICE.HELP", SluiceVerb::help, 1, 0},
+    {"SLUICE.RESERVE", SluiceVerb::reserve, 5, n_option | hold_options, n_option},
+    {"SLUICE.MRESERVE", SluiceVerb::mreserve, 6, hold_options},
+    {"SLUICE.EXTEND", SluiceVerb::extend, 2, n_option | ttl_option | units_option},
+    {"SLUICE.COMMIT", SluiceVerb::commit, 4, n_option | subject_option, n_option},
+    {"SLUICE.RELEASE", SluiceVerb::release, 2, 0},
+    {"SLUICE.RENEW", SluiceVerb::renew, 2, 0},
 };
 
 struct AlgorithmWord {
@@ -167,14 +180,31 @@ class SluiceCommandReader {
     if (words_.size() < form.words_min || (form.words_min == 1 && words_.size() > 1))
       return wrong_count(form);
     command_.verb = form.verb;
+    if (form.verb >= SluiceVerb::extend) return read_settling(form);
+    const bool holds = form.verb >= SluiceVerb::reserve;
+    const bool several = form.verb == SluiceVerb::mtake || form.verb == SluiceVerb::mreserve;
     int64_t subjects = form.words_min > 1 ? 1 : 0;
+    if (holds && !read_ttl(words_[at_++])) return false;
     if (form.verb == SluiceVerb::wait && !read_timeout(words_[at_++])) return false;
-    if (form.verb == SluiceVerb::mtake && !read_number(words_[at_++], 1, sluice_subjects_max,
-                                                       subjects, "ERR numsubjects must be 1 to 64"))
+    if (several && !read_number(words_[at_++], 1, sluice_subjects_max, subjects,
+                                "ERR numsubjects must be 1 to 64"))
       return false;
-    for (; subjects > 0; --subjects)
+    for (; subjects > 0; --subjects) {
       if (!read_subject()) return false;
-    return read_options(form.options);
+      if (form.verb == SluiceVerb::mreserve && !read_units_of_subject()) return false;
+    }
+    if (!read_options(form)) return false;
+    if (form.verb == SluiceVerb::reserve) command_.units.push_back(std::exchange(command_.n, 1));
+    return true;
+  }
+
+  // Reads a command about a hold that is named by its id.
+  bool read_settling(const SluiceForm& form) {
+    if (!read_id(words_[at_++])) return false;
+    if (form.verb == SluiceVerb::renew && !is_done() && !read_ttl(words_[at_++])) return false;
+    if (!read_options(form)) return false;
+    return command_.subjects.empty() || command_.subjects.size() == command_.units.size() ||
+           fail("ERR SUBJECT must come once for each number of N");
   }
 
   // ---- Subjects ----
@@ -363,24 +393,65 @@ class SluiceCommandReader {
 
   // ---- Options ----
 
-  bool read_options(uint32_t allowed) {
+  bool read_options(const SluiceForm& form) {
+    uint32_t allowed = form.options;
     while (!is_done()) {
       const uint32_t option = grammar_bit(words_[at_++]) & allowed;
       if (option == 0) return syntax_error();
-      allowed &= ~option;
+      if (option != subject_option) allowed &= ~option;
       // N and ALL exclude each other.
       if (option == n_option || option == all_option) allowed &= ~(n_option | all_option);
       if (option == all_option) command_.all = true;
       if (option == each_option) command_.each = true;
       if (option == name_option) command_.with_name = true;
-      if (option != n_option && option != now_option && option != id_option) continue;
-      if (is_done()) return syntax_error();
-      const std::string_view value = words_[at_++];
-      if (!(option == n_option     ? read_n(value)
-            : option == now_option ? read_now(value)
-                                   : read_id(value)))
-        return false;
+      if (option == units_option) command_.with_units = true;
+      if ((option & flag_options) == 0 && !read_value(option)) return false;
     }
+    return (allowed & form.required) == 0 || syntax_error();
+  }
+
+  // Reads what follows an option.
+  bool read_value(uint32_t option) {
+    if (is_done()) return syntax_error();
+    const bool is_list = command_.verb >= SluiceVerb::extend;
+    if (option == subject_option)
+      return command_.subjects.size() < sluice_subjects_max ? read_subject() : syntax_error();
+    if (option == n_option && is_list) return read_units_list();
+    const std::string_view value = words_[at_++];
+    switch (option) {
+      case n_option:
+        return read_n(value);
+      case now_option:
+        return read_now(value);
+      case id_option:
+        return read_id(value);
+      case ttl_option:
+        return read_ttl(value);
+      case wait_option:
+        return read_timeout(value);
+      default:
+        return read_holder(value);
+    }
+  }
+
+  // Reads the numbers after N, up to the next option.
+  bool read_units_list() {
+    do {
+      if (command_.units.size() == sluice_subjects_max) return fail("ERR N has at most 64 numbers");
+      if (!read_units_of_hold(words_[at_++])) return false;
+    } while (!is_done() && grammar_bit(words_[at_]) == 0);
+    return true;
+  }
+
+  // Reads `N n` after a subject.
+  bool read_units_of_subject() {
+    if (!take_word("N") || is_done()) return syntax_error();
+    return read_units_of_hold(words_[at_++]);
+  }
+
+  bool read_units_of_hold(std::string_view word) {
+    if (!read_n(word)) return false;
+    command_.units.push_back(std::exchange(command_.n, 1));
     return true;
   }
 
@@ -408,6 +479,11 @@ class SluiceCommandReader {
            fail("ERR ID must be 16 to 64 of the characters A-Z a-z 0-9 _ -");
   }
 
+  bool read_holder(std::string_view word) {
+    command_.holder = word;
+    return word.size() <= request::holder_bytes_max || fail("ERR HOLDER has at most 255 bytes");
+  }
+
   // ---- Numbers ----
 
   bool read_number(std::string_view word, int64_t least, int64_t most, int64_t& number,
@@ -427,12 +503,21 @@ class SluiceCommandReader {
   }
 
   bool read_timeout(std::string_view word) {
+    return read_float("ERR timeout", word, command_.timeout);
+  }
+  bool read_ttl(std::string_view word) {
+    if (!read_float("ERR ttl", word, command_.ttl)) return false;
+    return command_.ttl.us <= sluice_ttl_max.us || fail("ERR ttl is more than 86400 seconds");
+  }
+
+  // `what`: the beginning of its errors.
+  bool read_float(std::string_view what, std::string_view word, base::Duration& length) {
     const auto seconds = parse_float(word);
-    if (!seconds) return fail("ERR timeout is not a float or out of range");
-    if (*seconds < 0) return fail("ERR timeout is negative");
+    if (!seconds) return fail(what, " is not a float or out of range");
+    if (*seconds < 0) return fail(what, " is negative");
     const long double us = *seconds * 1e6L;
-    if (us >= timeout_us_end) return fail("ERR timeout is out of range");
-    command_.timeout.us = *seconds > 0 ? std::max<int64_t>(std::llround(us), 1) : 0;
+    if (us >= timeout_us_end) return fail(what, " is out of range");
+    length.us = *seconds > 0 ? std::max<int64_t>(std::llround(us), 1) : 0;
     return true;
   }
 
@@ -478,11 +563,12 @@ std::optional<Algorithm> algorithm_named(std::string_view word) {
 
 bool parse_sluice_command(std::span<const std::string_view> words, SluiceCommand& command) {
   command.verb = SluiceVerb::info;
-  command.all = command.each = command.with_name = false;
+  command.all = command.each = command.with_name = command.with_units = false;
   command.n = 1;
   command.now.reset();
-  command.id = {};
-  command.timeout = {};
+  command.id = command.holder = {};
+  command.timeout = command.ttl = {};
+  command.units.clear();
   command.subjects.clear();
   command.entries.clear();
   command.limits.clear();
@@ -497,7 +583,6 @@ using request::Verb;
 
 namespace {
 
-constexpr std::string_view no_rule = "NORULE no rule applies";
 constexpr std::string_view other_charge = "IDINUSE the id was used with another charge";
 
 }  // namespace
@@ -540,6 +625,13 @@ void RespSession::sluice(Words words) {
       return take_several();
     case SluiceVerb::wait:
       return wait();
+    case SluiceVerb::reserve:
+    case SluiceVerb::mreserve:
+    case SluiceVerb::extend:
+    case SluiceVerb::commit:
+    case SluiceVerb::release:
+    case SluiceVerb::renew:
+      return hold();
     case SluiceVerb::info:
       return answer_with([&](wire::RespWriter& out) {
         const request::ServerFigures figures =
@@ -571,7 +663,8 @@ const request::Message* RespSession::message(request::Message its) {
 // PUT and RESET of a key with inline limits affect its own counters only, whatever rules the policy
 // has for such takes (RuleScope::dialect). A subject of entries could imitate the descriptors of
 // the program's own rules, and must not reach their counters, so it uses RuleScope::native.
-void RespSession::commit_subject(const SluiceSubject& subject, request::Request request) {
+void RespSession::commit_subject(const SluiceSubject& subject, request::Request request,
+                                 int64_t n) {
   const bool is_about_counters =
       request::told_as(request.verb) == Verb::put || request.verb == Verb::peek;
   request.scope = !subject.is_inline  ? request::RuleScope::native
@@ -591,9 +684,9 @@ void RespSession::commit_subject(const SluiceSubject& subject, request::Request 
   } else {
     for (const request::Entry& entry : sluice_.entries_of(subject)) requests_->add(entry);
   }
-  if (request.verb != Verb::peek && request.verb != Verb::reset) request.cost = sluice_.n;
+  if (request.verb != Verb::peek && request.verb != Verb::reset) request.cost = n;
   if (request.note == charged_once && !charges_.back().claim) request.cost = 0;
-  if (silent_ && request.note != charged_once) request.note = silent;
+  if (silent_ && request.note != charged_once) request.note |= silent;
   requests_->commit(request);
 }
 
@@ -601,6 +694,18 @@ void RespSession::charge() {
   commit_subject(
       sluice_.subjects[0],
       {.verb = Verb::charge, .message = message(), .note = sluice_.with_name ? six_and_name : six});
+}
+
+void RespSession::add_content(const SluiceSubject& subject, int64_t n,
+                              request::ChargeContent& content) const {
+  if (!subject.is_inline) {
+    const auto entries = sluice_.entries_of(subject);
+    return content.add_entries({entries.begin(), entries.end()}, n);
+  }
+  content.add_key(subject.key, n);
+  const limit::Overdrafts limits = sluice_.overdrafts_of(subject);
+  for (size_t i = 0; i < limits.count; ++i)
+    content.add_limit(limits.limits[i], limit::has(subject.counts, i), limits.most[i]);
 }
 
 // If the id was used before, the request looks at the counters in place of charging them: so its
@@ -611,15 +716,7 @@ void RespSession::charge_once() {
     return answer_error("ERR this server remembers no ids of charges");
   const SluiceSubject& subject = sluice_.subjects[0];
   request::ChargeContent content;
-  if (subject.is_inline) {
-    content.add_key(subject.key, sluice_.n);
-    const limit::Overdrafts limits = sluice_.overdrafts_of(subject);
-    for (size_t i = 0; i < limits.count; ++i)
-      content.add_limit(limits.limits[i], limit::has(subject.counts, i), limits.most[i]);
-  } else {
-    const auto entries = sluice_.entries_of(subject);
-    content.add_entries({entries.begin(), entries.end()}, sluice_.n);
-  }
+  add_content(subject, sluice_.n, content);
   ChargeOnce once{.user = identity_.is_needed() ? identity_.user() : std::string(),
                   .id = std::string(sluice_.id),
                   .content = content.digest(),
@@ -638,15 +735,20 @@ void RespSession::charge_once() {
 
 // In EXEC the command does not wait.
 void RespSession::wait() {
-  if (!executing_ && ++connections_.waiting > options_.waiting_max) {
-    --connections_.waiting;
-    return answer("-BUSY too many clients wait, try again later\r\n");
-  }
+  if (!executing_ && !begin_wait()) return;
   commit_subject(sluice_.subjects[0],
                  {.verb = executing_ ? Verb::take : Verb::wait,
                   .message = message({.must_fit = true, .wait_at_most = sluice_.timeout}),
                   .note = waited});
-  waiting_ = !executing_;
+}
+
+// The command that is being read waits. False: it must not, and has its reply.
+bool RespSession::begin_wait() {
+  waiting_ = ++connections_.waiting <= options_.waiting_max;
+  if (waiting_) return true;
+  --connections_.waiting;
+  answer("-BUSY too many clients wait, try again later\r\n");
+  return false;
 }
 
 // Sends one reply for all subjects. The parts are gathered, and written with the last one.
@@ -691,13 +793,18 @@ void RespSession::reply_gathered(const request::Request& request, const request:
   }
   if ((request.note & gathered) != 0) return;
   write_gathered(kind, out);
-  // Keeps the memory of the parts for later replies.
+  end_gathered();
+}
+
+// Keeps the memory of the parts for later replies.
+void RespSession::end_gathered() {
   gathered_.parts.clear();
   gathered_.error.clear();
   gathered_.part_count = gathered_.counters = gathered_.matched = 0;
   gathered_.life = {};
   gathered_.allowed = true;
-  gathered_.refused = false;
+  gathered_.refused = gathered_.unmatched = false;
+  gathered_.shown.reset();
 }
 
 void RespSession::write_gathered(uint32_t kind, wire::RespWriter& out) {
@@ -778,10 +885,10 @@ void RespSession::reply_unmatched(const request::Request& request, wire::RespWri
   // What no limit holds is in no debt.
   const int64_t told[] = {allowed || charges ? 1 : 0, 0, 0, allowed ? 0 : -1, 0, 0};
   const auto numbers = std::span(told).first(request.note == waited || charges ? 6 : 5);
-  if (!named) return out.integers(numbers);
-  out.list(numbers.size() + 1);
+  out.list(numbers.size() + (named ? 1 : 0) + (charges ? 1 : 0));
   for (const int64_t number : numbers) out.integer(number);
-  out.null();
+  if (named) out.null();
+  if (charges) out.integer(0);
 }
 
 void RespSession::reply_sluice(const request::Request& request, const request::Verdict& verdict,
@@ -831,6 +938,20 @@ constexpr std::string_view sluice_help[] = {
     "    Count n units (default 1) that were used, past the limit too. Sent again with its id it "
     "is",
     "    counted once.",
+    "SLUICE.RESERVE <ttl> <subject> N <n> [ID <id>] [WAIT <seconds>] [HOLDER <text>] [WITHUNITS]",
+    "    Take n units for ttl seconds (0: the server's), until they are committed or released.",
+    "SLUICE.MRESERVE <ttl> <numsubjects> <subject> N <n> [<subject> N <n> ...] [ID <id>]",
+    "    [HOLDER <text>] [WITHUNITS]",
+    "    The same of several subjects, of all or of none.",
+    "SLUICE.EXTEND <id> [N <n> [<n> ...]] [TTL <seconds>] [WITHUNITS]",
+    "    Take n units more for a reservation, or none, and set its end.",
+    "SLUICE.COMMIT <id> N <n> [<n> ...] [SUBJECT <subject> ...]",
+    "    Settle a reservation with the n units that were used. A subject for each number: it is",
+    "    charged if the id is unknown.",
+    "SLUICE.RELEASE <id>",
+    "    Give all units of a reservation back.",
+    "SLUICE.RENEW <id> [<ttl>]",
+    "    Let a reservation end so many seconds from now.",
     "SLUICE.EXPLAIN <subject>",
     "    Tell which rules apply, which one decides, and their counters.",
     "SLUICE.INFO",
@@ -918,7 +1039,7 @@ void append_five_and_name(const request::Verdict& verdict, wire::RespWriter& out
 
 void append_charged(const request::Verdict& verdict, bool with_name, wire::RespWriter& out) {
   const Decision& shown = *verdict.tightest;
-  out.list(with_name ? 7 : 6);
+  out.list(with_name ? 8 : 7);
   out.integer(verdict.charged.over ? 0 : 1);
   out.integer(shown.limit);
   out.integer(shown_remaining(shown));
@@ -926,6 +1047,7 @@ void append_charged(const request::Verdict& verdict, bool with_name, wire::RespW
   out.integer(milliseconds_up(shown.reset_after));
   out.integer(shown.remaining < 0 ? -shown.remaining : 0);
   if (with_name) append_name(verdict, out);
+  out.integer(verdict.charged.units.value_or(0));
 }
 
 void append_waited(const request::Verdict& verdict, wire::RespWriter& out) {

@@ -7,6 +7,12 @@
 //   SLUICE.WAIT    timeout subject [N n]                 SLUICE.HELP
 //   SLUICE.CHARGE  subject [N n] [ID id] [WITHNAME]
 //   SLUICE.MTAKE   numsubjects subject... [EACH] [N n]
+//   SLUICE.RESERVE   ttl subject N n [ID id] [WAIT seconds] [HOLDER text] [WITHUNITS]
+//   SLUICE.MRESERVE  ttl numsubjects (subject N n)... [ID id] [WAIT seconds] [HOLDER text]
+//                    [WITHUNITS]
+//   SLUICE.EXTEND    id [N n...] [TTL seconds] [WITHUNITS]
+//   SLUICE.COMMIT    id N n... [SUBJECT subject]...
+//   SLUICE.RELEASE   id                                  SLUICE.RENEW     id [ttl]
 //
 //   subject   KEY=VALUE... up to the first word of this grammar (not of MTAKE)
 //             ENTRIES numentries KEY=VALUE...
@@ -27,9 +33,13 @@
 //             Or a word of the calendar.
 //   limits    1 to limit::slots_max, with at most limit::cells_max cells together. BURST is only
 //             for token_bucket, which is the default.
-//   timeout   A float, as in BLPOP, to the nearest microsecond; above 0 it is at least 1 us.
+//   timeout   A float, as in BLPOP, to the nearest microsecond; above 0 it is at least 1 us. So are
+//             ttl, TTL and WAIT. ttl and TTL are at most sluice_ttl_max.
 //   NOW       Milliseconds since the Unix epoch, 0 or more.
-//   ID        As request::is_charge_id has it.
+//   ID, id    As request::is_charge_id has it.
+//   HOLDER    Any bytes, at most request::holder_bytes_max.
+//   N n...    1 to sluice_subjects_max numbers, up to the next option. SUBJECT, if it comes, comes
+//             once for each of them.
 #pragma once
 
 #include <algorithm>
@@ -49,8 +59,9 @@
 
 namespace sluice::resp {
 
-inline constexpr size_t sluice_subjects_max = 64;  // of one MTAKE
+inline constexpr size_t sluice_subjects_max = 64;  // of one command
 inline constexpr size_t sluice_entries_max = 64;   // of one subject
+inline constexpr base::Duration sluice_ttl_max = base::seconds(86'400);
 
 enum class SluiceVerb : uint8_t {
   take,
@@ -62,7 +73,13 @@ enum class SluiceVerb : uint8_t {
   charge,
   explain,
   info,
-  help
+  help,
+  reserve,
+  mreserve,
+  extend,
+  commit,
+  release,
+  renew
 };
 
 // A subject: the entries, for which the rules decide; or if `is_inline` is true the counter `key`
@@ -83,11 +100,17 @@ struct SluiceCommand {
   bool all = false;                     // PUT ALL; then `n` is ignored
   bool each = false;                    // EACH
   bool with_name = false;               // WITHNAME
+  bool with_units = false;              // WITHUNITS
   int64_t n = 1;                        // 0 (PUT: 1) to base::bounds::quota_max
   std::optional<base::Time> now{};      // NOW
-  std::string_view id{};                // ID; empty: there is none
-  base::Duration timeout{};             // of WAIT, below 2^62 us; 0: no bound
-  std::vector<SluiceSubject> subjects;  // INFO, HELP: none; MTAKE: 1 or more; else 1
+  std::string_view id{};                // ID, or the hold's; empty: there is none
+  base::Duration timeout{};             // below 2^62 us; 0: SLUICE.WAIT: no bound; else no wait
+  base::Duration ttl{};                 // of a hold; 0: the server's, or the one that it has
+  std::string_view holder{};            // HOLDER
+  std::vector<int64_t> units;           // RESERVE, MRESERVE: of each subject; EXTEND, COMMIT: N
+  std::vector<SluiceSubject> subjects;  // INFO, HELP, and commands of an id: none; COMMIT: none,
+                                        // or one for each of `units`; MTAKE, MRESERVE: 1 or more;
+                                        // else 1
   std::vector<request::Entry> entries;  // of all subjects
   std::vector<limit::Limit> limits;     // of all subjects; all are valid
   std::vector<int64_t> overdrafts;      // of these limits (limit::Overdrafts)
@@ -133,7 +156,8 @@ void append_five_and_name(const request::Verdict& verdict, wire::RespWriter& out
 void append_waited(const request::Verdict& verdict, wire::RespWriter& out);
 
 // Appends of a charge: within (1, or 0 if a limit is in debt), limit, remaining, retry_after_ms
-// (until one unit would be allowed), reset_after_ms, debt; and if `with_name` the name of the rule.
+// (until one unit would be allowed), reset_after_ms, debt; if `with_name` the name of the rule; and
+// last how many units were counted.
 void append_charged(const request::Verdict& verdict, bool with_name, wire::RespWriter& out);
 
 // Appends the decision of each limit of each enforced rule, with the names of the counters.

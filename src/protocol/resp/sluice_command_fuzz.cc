@@ -13,6 +13,8 @@
 #include "limit/decide.h"
 #include "protocol/resp/sluice_command.h"
 #include "protocol/resp/sluice_command_model.h"
+#include "request/charge_ids.h"
+#include "request/hold.h"
 
 namespace {
 
@@ -41,13 +43,25 @@ void check(const sluice::limit::Limit& limit) {
 }
 
 void check(const SluiceCommand& command) {
-  const size_t subjects = command.subjects.size();
-  if (command.verb == SluiceVerb::info || command.verb == SluiceVerb::help)
+  const size_t subjects = command.subjects.size(), units = command.units.size();
+  const bool settles = command.verb >= SluiceVerb::extend;
+  const bool reserves = !settles && command.verb >= SluiceVerb::reserve;
+  if (command.verb == SluiceVerb::commit)
+    require(subjects == 0 || subjects == units, "subjects of a commit");
+  else if (settles || command.verb == SluiceVerb::info || command.verb == SluiceVerb::help)
     require(subjects == 0, "a subject without a meaning");
-  else if (command.verb == SluiceVerb::mtake)
+  else if (command.verb == SluiceVerb::mtake || command.verb == SluiceVerb::mreserve)
     require(subjects >= 1 && subjects <= sluice_subjects_max, "subjects");
   else
     require(subjects == 1, "a subject");
+  require(units <= sluice_subjects_max && (units > 0 || command.verb != SluiceVerb::commit),
+          "numbers of units");
+  require(!reserves || units == subjects, "units of each subject");
+  for (const int64_t one : command.units)
+    require(one >= 0 && one <= bounds::quota_max, "units that are out of range");
+  require(!settles || sluice::request::is_charge_id(command.id), "the id of a hold");
+  require(command.holder.size() <= sluice::request::holder_bytes_max, "a long holder");
+  require(command.ttl.us >= 0 && command.ttl.us <= sluice_ttl_max.us, "a ttl");
   require(command.n >= (command.verb == SluiceVerb::put ? 1 : 0), "N that is too small");
   require(command.n <= bounds::quota_max, "N that is too large");
   require(command.timeout.us >= 0 && command.timeout.us < int64_t{1} << 62, "a timeout");

@@ -34,19 +34,29 @@ struct Subject {
 struct Asked {
   SluiceVerb verb = SluiceVerb::info;
   std::vector<Subject> subjects;
-  int64_t n = 1, timeout_us = 0;
-  bool all = false, each = false, with_name = false;
+  int64_t n = 1, timeout_us = 0, ttl_us = 0;
+  bool all = false, each = false, with_name = false, with_units = false;
   std::optional<int64_t> now_ms;
-  std::string id;
+  std::string id, holder;
+  std::vector<int64_t> units;
   friend bool operator==(const Asked&, const Asked&) = default;
 };
 
 using Written = std::vector<std::string>;
 
 inline Asked asked_of(const SluiceCommand& command) {
-  Asked asked{command.verb,       {},          command.n,
-              command.timeout.us, command.all, command.each,
-              command.with_name,  {},          std::string(command.id)};
+  Asked asked;
+  asked.verb = command.verb;
+  asked.n = command.n;
+  asked.timeout_us = command.timeout.us;
+  asked.ttl_us = command.ttl.us;
+  asked.all = command.all;
+  asked.each = command.each;
+  asked.with_name = command.with_name;
+  asked.with_units = command.with_units;
+  asked.id = command.id;
+  asked.holder = command.holder;
+  asked.units = command.units;
   if (command.now) asked.now_ms = command.now->us / 1000;
   for (const SluiceSubject& from : command.subjects) {
     Subject& subject = asked.subjects.emplace_back();
@@ -62,8 +72,9 @@ inline Asked asked_of(const SluiceCommand& command) {
 }
 
 inline std::string name_of(SluiceVerb verb) {
-  const char* const names[] = {"TAKE",  "PEEK",   "PUT",     "RESET", "WAIT",
-                               "MTAKE", "CHARGE", "EXPLAIN", "INFO",  "HELP"};
+  const char* const names[] = {"TAKE",   "PEEK",    "PUT",     "RESET", "WAIT",    "MTAKE",
+                               "CHARGE", "EXPLAIN", "INFO",    "HELP",  "RESERVE", "MRESERVE",
+                               "EXTEND", "COMMIT",  "RELEASE", "RENEW"};
   return std::string("SLUICE.") + names[static_cast<size_t>(verb)];
 }
 
@@ -75,6 +86,7 @@ class Writer {
 
   Written write(const Asked& asked) {
     Written words = {any_case(name_of(asked.verb))};
+    if (asked.verb >= SluiceVerb::reserve) return write_of_hold(asked, words);
     const bool many = asked.verb == SluiceVerb::mtake;
     if (many) words.push_back(std::to_string(asked.subjects.size()));
     if (asked.verb == SluiceVerb::wait) words.push_back(seconds(asked.timeout_us));
@@ -93,6 +105,46 @@ class Writer {
   }
 
  private:
+  Written write_of_hold(const Asked& asked, Written words) {
+    using enum SluiceVerb;
+    const SluiceVerb verb = asked.verb;
+    const bool reserves = verb == reserve || verb == mreserve;
+    std::vector<Written> options;
+    if (reserves) {
+      words.push_back(seconds(asked.ttl_us));
+      if (verb == mreserve) words.push_back(std::to_string(asked.subjects.size()));
+      for (size_t i = 0; i < asked.subjects.size(); ++i) {
+        append(words, written(asked.subjects[i], false));
+        const Written units = {any_case("N"), std::to_string(asked.units.at(i))};
+        verb == mreserve ? append(words, units) : options.push_back(units);
+      }
+      if (!asked.id.empty()) options.push_back({any_case("ID"), asked.id});
+      if (asked.timeout_us > 0 || choose_(4) == 1)
+        options.push_back({any_case("WAIT"), seconds(asked.timeout_us)});
+      if (!asked.holder.empty() || choose_(4) == 1)
+        options.push_back({any_case("HOLDER"), asked.holder});
+    } else {
+      words.push_back(asked.id);
+      if (!asked.units.empty()) {
+        Written& units = options.emplace_back(Written{any_case("N")});
+        for (const int64_t one : asked.units) units.push_back(std::to_string(one));
+      }
+      const bool has_ttl = asked.ttl_us > 0 || choose_(4) == 1;
+      if (verb == renew && has_ttl) words.push_back(seconds(asked.ttl_us));
+      if (verb == extend && has_ttl) options.push_back({any_case("TTL"), seconds(asked.ttl_us)});
+      // The subjects keep their order, whatever comes between them.
+      Written subjects;
+      for (const Subject& subject : asked.subjects) {
+        subjects.push_back(any_case("SUBJECT"));
+        append(subjects, written(subject, false));
+      }
+      options.push_back(subjects);
+    }
+    if (asked.with_units) options.push_back({any_case("WITHUNITS")});
+    append_shuffled(words, options);
+    return words;
+  }
+
   static void append(Written& to, const Written& from) {
     to.insert(to.end(), from.begin(), from.end());
   }
@@ -198,9 +250,10 @@ class AnyCommand {
 
   Asked make() {
     Asked asked;
-    asked.verb = static_cast<SluiceVerb>(dice_(10));
+    asked.verb = static_cast<SluiceVerb>(dice_(16));
     using enum SluiceVerb;
     const SluiceVerb verb = asked.verb;
+    if (verb >= reserve) return of_hold(asked);
     const bool has_n = verb <= charge && verb != reset;
     size_t subjects = verb == info || verb == help ? 0 : 1;
     if (verb == mtake) subjects += dice_(dice_(4) == 0 ? sluice_subjects_max : size_t{3});
@@ -219,6 +272,24 @@ class AnyCommand {
   }
 
  private:
+  Asked of_hold(Asked asked) {
+    using enum SluiceVerb;
+    const SluiceVerb verb = asked.verb;
+    const bool reserves = verb == reserve || verb == mreserve;
+    size_t count = verb == reserve ? 1 : 0;
+    if (verb == mreserve || verb == commit || (verb == extend && dice_(3) > 0))
+      count = 1 + dice_(dice_(4) == 0 ? sluice_subjects_max : size_t{3});
+    for (; count > 0; --count) asked.units.push_back(number(0, base::bounds::quota_max));
+    if (reserves || (verb == commit && dice_(2) == 0))
+      while (asked.subjects.size() < asked.units.size()) asked.subjects.push_back(subject());
+    if (!reserves || dice_(2) == 0) asked.id = any_id();
+    if (verb != commit && verb != release) asked.ttl_us = number(0, sluice_ttl_max.us);
+    if (reserves && dice_(2) == 0) asked.timeout_us = number(0, (int64_t{1} << 62) - 1);
+    if (reserves && dice_(2) == 0) asked.holder = text(0);
+    asked.with_units = (reserves || verb == extend) && dice_(2) == 0;
+    return asked;
+  }
+
   int64_t number(int64_t least, int64_t most) {
     const int64_t range = dice_(2) == 0 ? std::min<int64_t>(most - least, 5000) : most - least;
     const int64_t n = dice_(range + 1);

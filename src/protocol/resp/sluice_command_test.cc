@@ -54,7 +54,12 @@ std::string read(const Words& words) {
   if (command.all) text += " ALL";
   if (command.each) text += " EACH";
   if (command.with_name) text += " WITHNAME";
+  if (command.with_units) text += " WITHUNITS";
   if (!command.id.empty()) (text += " ID=") += command.id;
+  if (!command.holder.empty()) (text += " HOLDER=") += command.holder;
+  if (command.ttl.us != 0) text += " ttl=" + std::to_string(command.ttl.us) + "us";
+  for (size_t i = 0; i < command.units.size(); ++i)
+    text += (i == 0 ? " units=" : ",") + std::to_string(command.units[i]);
   for (const SluiceSubject& subject : command.subjects) {
     text += " |";
     if (subject.is_inline) text += " key(" + std::string(subject.key) + ")";
@@ -125,6 +130,22 @@ TEST(SluiceCommand, HoldsItsBounds) {
   EXPECT_EQ(command.entries.size(), 128u);
   EXPECT_EQ(command.limits_of(command.subjects[63]).size(), 2u);
   EXPECT_EQ(read_text("SLUICE.MTAKE 63" + subjects), syntax);
+}
+
+TEST(SluiceCommand, HoldsTheBoundsOfReservations) {
+  const std::string id = "hold-0000-0000-1";
+  EXPECT_TRUE(read_text("SLUICE.MRESERVE 1 64" + times(64, " a=1 N 1")).starts_with("MRESERVE"));
+  EXPECT_EQ(read_text("SLUICE.MRESERVE 1 64" + times(63, " a=1 N 1")), syntax);
+  EXPECT_TRUE(read_text("SLUICE.COMMIT " + id + " N" + times(64, " 1") + times(64, " SUBJECT a=1"))
+                  .starts_with("COMMIT"));
+  for (const std::string command : {"SLUICE.COMMIT ", "SLUICE.EXTEND "})
+    EXPECT_EQ(read_text(command + id + " N" + times(65, " 1")), "ERR N has at most 64 numbers");
+  EXPECT_EQ(read_text("SLUICE.COMMIT " + id + " N 1" + times(65, " SUBJECT a=1")), syntax);
+  const auto holder = [](size_t bytes) {
+    return read({"SLUICE.RESERVE", "1", "a=1", "N", "1", "HOLDER", std::string(bytes, 'x')});
+  };
+  EXPECT_TRUE(holder(255).starts_with("RESERVE HOLDER=xxx"));
+  EXPECT_EQ(holder(256), "ERR HOLDER has at most 255 bytes");
 }
 
 TEST(SluiceCommand, ReadsWindows) {
@@ -274,21 +295,24 @@ TEST(SluiceCommand, ReadsBackRandomCommands) {
     ASSERT_TRUE(parse(words, command)) << command.error << "\n" << testing::PrintToString(words);
     ASSERT_TRUE(sluice_model::asked_of(command) == asked) << testing::PrintToString(words);
   }
-  EXPECT_EQ(verbs.size(), 10u);
+  EXPECT_EQ(verbs.size(), 16u);
 }
 
 TEST(SluiceCommand, KeepsItsMemory) {
   SluiceCommand command;
   const Words mtake = split("SLUICE.MTAKE 2 ENTRIES 2 a=1 b=2 KEY k LIMIT 1 1 LIMIT 2 2");
   const Words none = {"SLUICE.TAKE", std::string(300, 'x')};
+  ASSERT_TRUE(parse(split("SLUICE.EXTEND hold-0000-0000-1 N 1 2 3"), command));
   ASSERT_TRUE(parse(mtake, command));
   ASSERT_FALSE(parse(none, command));
   const auto places = [&] {
     return std::vector<const void*>{command.subjects.data(), command.entries.data(),
-                                    command.limits.data(), command.error.data()};
+                                    command.limits.data(), command.units.data(),
+                                    command.error.data()};
   };
   const auto before = places();
-  for (const Words& words : {mtake, none, split("SLUICE.INFO"), split("SLUICE.TAKE"), mtake}) {
+  for (const Words& words : {mtake, none, split("SLUICE.INFO"), split("SLUICE.TAKE"),
+                             split("SLUICE.COMMIT hold-0000-0000-1 N 3 4"), mtake}) {
     parse(words, command);
     EXPECT_EQ(places(), before);
   }
@@ -320,7 +344,7 @@ TEST(SluiceCommand, Helps) {
     EXPECT_TRUE(told.insert(name).second) << name;
   }
   std::set<std::string> all;
-  for (size_t verb = 0; verb < 10; ++verb)
+  for (size_t verb = 0; verb < 16; ++verb)
     all.insert(sluice_model::name_of(static_cast<SluiceVerb>(verb)));
   EXPECT_EQ(told, all);
 }

@@ -13,7 +13,7 @@ class BudgetsTest(unittest.TestCase):
     def test_the_page(self) -> None:
         with Manual(self, "docs/budgets.md") as manual:
             manual.follow()
-            self.assertEqual((len(manual.files), len(manual.servers), manual.commands), (2, 2, 17))
+            self.assertEqual((len(manual.files), len(manual.servers), manual.commands), (2, 2, 21))
 
 
 if __name__ == "__main__":

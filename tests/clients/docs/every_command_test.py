@@ -69,6 +69,7 @@ TYPED = {
     ("docs/operating.md", "Find the limited clients and the reasons"): Test(
         f"{DOCS}/operating_test.py", "## Find the limited clients and the reasons"),
     ("docs/budgets.md", ""): Test(f"{DOCS}/budgets_test.py", 'Manual(self, "docs/budgets.md")'),
+    ("docs/recipes.md", ""): Test(f"{DOCS}/recipes_test.py", 'Manual(self, "docs/recipes.md")'),
     ("docs/operating.md", "Give one customer more until Friday"): Test("tests/e2e/operators_test.cc", "TheManualsExampleWorksOnAnyDay"),
     ("docs/operating.md", "Is my config live?"): Test(f"{DOCS}/operating_test.py", "## Is my config live?"),
     ("docs/operating.md", "Logs"): Test(f"{DOCS}/operating_test.py", "## Logs"),

@@ -70,9 +70,12 @@ class Upstream:
             def log_message(self, *_: object) -> None:
                 pass
 
+        class Server(http.server.ThreadingHTTPServer):
+            request_queue_size = 128  # with fewer a connection that Envoy makes beside others may be late
+
         self.lock = threading.Lock()
         self.requests = 0
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = Server(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
         self.port = self._server.server_address[1]
         self._thread = threading.Thread(target=self._server.serve_forever)

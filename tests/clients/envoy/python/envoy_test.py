@@ -4,11 +4,14 @@ change, and while sluice is away."""
 from __future__ import annotations
 
 import contextlib
+import http.server
 import re
+import threading
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 
 from envoy_proxy import FILTER_SECONDS, Answer, Envoy, Upstream, answer_events
-from sluice_server import ROOT, LimitedTest, Server, wait_until
+from sluice_server import ROOT, SECONDS_MAX, LimitedTest, Server, wait_until
 
 LIMITS = """
 domain: shop
@@ -216,6 +219,27 @@ class Streams(ManualTest):
                 self.assertEqual(self.send_four(envoy, "a", 150_000), [200] * 4)
                 wait_until(lambda: any("is asked with 0 hits, and refuses reports" in line for line in server.said),
                            "a warning")
+
+    def test_all_streams_that_were_admitted_before_the_first_report_pass(self) -> None:
+        """As docs/recipes.md says: ten of 30,000 each on 100,000."""
+        together = threading.Barrier(10)
+
+        def answer(handler: http.server.BaseHTTPRequestHandler) -> None:
+            together.wait(SECONDS_MAX)
+            answer_events(handler)
+
+        self.streams = Upstream(answer)
+        self.addCleanup(self.streams.close)
+        server = self.serve_limit(self.native)
+        envoy = self.front_of_streams(server)
+        with ThreadPoolExecutor(10) as clients:
+            statuses = list(clients.map(lambda _: envoy.get(user="a", tokens="30000").status, range(10)))
+        self.assertEqual(statuses, [200] * 10)
+        wait_until(lambda: envoy.calls() == 20, "all reports")
+        self.assertEqual(envoy.get(user="a", tokens="1").status, 429)
+        _, told = server.ask_json({"domain": "llm", "descriptors": [
+            {"entries": [{"key": "user", "value": "a"}], "hitsAddend": "0"}]})
+        self.assertEqual((told["overallCode"], told["statuses"][0].get("limitRemaining", 0)), ("OVER_LIMIT", 0))
 
     def test_a_stream_that_its_client_ends_costs_what_the_page_sets(self) -> None:
         server = self.serve_limit(self.by_unit)

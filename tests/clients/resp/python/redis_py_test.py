@@ -55,18 +55,53 @@ class EveryProtocol:
     def test_charges_past_the_limit_and_once_for_each_id(self) -> None:
         client = self.client()
         subject = ("KEY", "tokens", "LIMIT", 100, 0, "ALGORITHM", "fixed_bucket")
-        self.assert_reply(client.execute_command("SLUICE.CHARGE", *subject, "N", 90), [1, 100, 10, 0, -1, 0])
+        self.assert_reply(client.execute_command("SLUICE.CHARGE", *subject, "N", 90), [1, 100, 10, 0, -1, 0, 90])
         for _ in range(3):
             reply = client.execute_command("SLUICE.CHARGE", *subject, "N", 25, "ID", "charge-0000-0001")
-            self.assert_reply(reply, [0, 100, 0, -1, -1, 15])
+            self.assert_reply(reply, [0, 100, 0, -1, -1, 15, 25])
         with self.assertRaisesRegex(redis.ResponseError, "the id was used with another charge"):
             client.execute_command("SLUICE.CHARGE", *subject, "N", 26, "ID", "charge-0000-0001")
         with client.pipeline(transaction=True) as pipeline:
             pipeline.execute_command("SLUICE.CHARGE", *subject, "N", 25, "ID", "charge-0000-0001")
             pipeline.execute_command("SLUICE.CHARGE", *subject)
             first, second = pipeline.execute()
-        self.assert_reply(first, [0, 100, 0, -1, -1, 15])
-        self.assert_reply(second, [0, 100, 0, -1, -1, 16])
+        self.assert_reply(first, [0, 100, 0, -1, -1, 15, 25])
+        self.assert_reply(second, [0, 100, 0, -1, -1, 16, 1])
+
+    def test_reserves_extends_and_commits_once(self) -> None:
+        client = self.client(decode_responses=True)
+        subject = ("KEY", "stream", "LIMIT", 100, 0, "ALGORITHM", "fixed_bucket")
+        hold = "hold-0000-0000-1"
+        for _ in range(2):
+            one, its, limit, remaining, ttl_ms = client.execute_command("SLUICE.RESERVE", 60, *subject, "N", 40, "ID", hold)
+            self.assertEqual((one, its, limit, remaining), (1, hold, 100, 60))
+            self.assertTrue(0 < ttl_ms <= 60_000)
+        with self.assertRaisesRegex(redis.ResponseError, "the id names another reservation"):
+            client.execute_command("SLUICE.RESERVE", 60, *subject, "N", 41, "ID", hold)
+        self.assertEqual(client.execute_command("SLUICE.EXTEND", hold, "N", 61), [0, None, 100, 60, -1])
+        self.assertEqual(client.execute_command("SLUICE.EXTEND", hold, "N", 5, "WITHUNITS")[5], [45])
+        self.assertTrue(0 < client.execute_command("SLUICE.RENEW", hold, 9.5) <= 9_500)
+        self.assertEqual(client.execute_command("SLUICE.COMMIT", hold, "N", 50), [1, 0, 0, 5, 50])
+        self.assertEqual(client.execute_command("SLUICE.COMMIT", hold, "N", 50), [0, 0, 0, 5, 50])
+        with self.assertRaisesRegex(redis.ResponseError, "^SETTLED .* with 50 units"):
+            client.execute_command("SLUICE.RELEASE", hold)
+
+    def test_reserves_of_several_subjects_all_or_none(self) -> None:
+        client = self.client(decode_responses=True)
+        subjects = [("KEY", key, "LIMIT", 100, 0, "ALGORITHM", "fixed_bucket", "N", 60) for key in ("a", "b")]
+        both = ("SLUICE.MRESERVE", 60, 2, *subjects[0], *subjects[1])
+        one, hold, *left = client.execute_command(*both)
+        self.assertEqual((one, left), (1, [[100, 40], [100, 40]]))
+        self.assertEqual(client.execute_command(*both), [0, None])
+        self.assertEqual(client.execute_command("SLUICE.RELEASE", hold), 120)
+        with client.pipeline(transaction=True) as pipeline:
+            pipeline.execute_command(*both)
+            pipeline.execute_command(*both, "WAIT", 0)
+            first, second = pipeline.execute()
+        self.assertEqual((first[0], second), (1, [0, None]))
+        for command in (("EXTEND", "N", 1), ("RELEASE",), ("RENEW",), ("COMMIT", "N", 1)):
+            with self.assertRaisesRegex(redis.ResponseError, "^NOID "):
+                client.execute_command(f"SLUICE.{command[0]}", "hold-0000-0000-2", *command[1:])
 
     def test_errors_raise_and_the_connection_continues(self) -> None:
         client = self.client()
