@@ -152,16 +152,23 @@ TEST(HoldServers, SettleEachOthersIds) {
 TEST(HoldServers, EndTheHoldsOfAServerThatHasGone) {
   const tests::RedisServer redis;
   Server other(StoreWorld::options_for(redis));
+  other.connect();
   {
     Server gone(StoreWorld::options_for(redis));
     gone.connect();
-    ASSERT_EQ(gone.reserve(an_id, "ann", 400, base::milliseconds(300)).outcome, HoldOutcome::done);
-    EXPECT_EQ(other.used("ann"), 400);
+    ASSERT_EQ(gone.reserve(an_id, "ann", 400, base::milliseconds(500)).outcome, HoldOutcome::done);
   }
+  // On a busy machine it may have ended before its server was gone.
+  const bool is_left = redis.client()({"ZCARD", "sluice:holds"}).number == 1;
   // Nobody asks about it.
   EXPECT_TRUE(other.await_used("ann", 0));
-  const auto events = other.book().figures().events;
-  EXPECT_EQ(events[static_cast<size_t>(HoldBook::Event::expired)], 1u);
+  const auto deadline = tests::soon();
+  const auto expired = [&] {
+    return other.book().figures().events[static_cast<size_t>(HoldBook::Event::expired)];
+  };
+  while (is_left && expired() == 0 && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::sleep_for(Milliseconds(5));
+  EXPECT_EQ(expired(), is_left ? 1u : 0u);
   const HoldCall late = other.settle(HoldAsk::commit, an_id, {30});
   EXPECT_TRUE(late.late);
   EXPECT_EQ(late.charged, 30);
