@@ -64,8 +64,9 @@ std::string ended_text(HoldAsk ask) {
 void RespSession::hold() {
   if (!peer_.keeps_holds)
     return answer_error(
-        "ERR reservations are not supported by this server: they need its counters in memory "
-        "or on disk, and it has them in Redis; take before the work, or charge after it");
+        "ERR reservations are not supported by this server: they need its counters in memory, on "
+        "disk or in a Redis that is no cluster, and it has them in Redis Cluster; take before the "
+        "work, or charge after it");
   if (has_two_lists())
     return answer_malformed(
         "ERR two subjects bring different limits for one key, and a reservation has one list for "
