@@ -22,7 +22,7 @@ constexpr size_t holds_page_default = 100;
 
 HttpResponse none() {
   return problem_response(501,
-                          "this server keeps no reservations: its counters are not in its memory");
+                          "this server keeps no reservations: its counters are in Redis Cluster");
 }
 
 double seconds_of(base::Duration length) {

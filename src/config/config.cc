@@ -169,15 +169,15 @@ void check_store(const Config& config, base::Diagnostics& diagnostics) {
   const HoldSettings& holds = config.holds;
   for (const std::string* origin :
        {&holds.most.origin, &holds.ttl.origin, &holds.remember.origin}) {
-    if (*origin == "default" || (!store.redis && store.effective_durability() == Durability::none))
-      continue;
+    if (*origin == "default" || !store.redis || !store.redis->value.cluster) continue;
     base::Diagnostic place;
     place.severity = base::Diagnostic::Severity::warning;
     place.subject = *origin;
     complain(place,
-             "is about reservations, which this server does not keep, as its counters are not in "
-             "its memory alone: its HTTP answers them with 501",
-             "take it out, or keep the counters in memory: without a folder and without Redis",
+             "is about reservations, which this server does not keep, as its counters are in "
+             "Redis Cluster: its HTTP answers them with 501",
+             "take it out, or keep the counters in memory, on disk, or in a Redis that is no "
+             "cluster",
              diagnostics);
     break;
   }

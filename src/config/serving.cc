@@ -167,6 +167,8 @@ struct OpenedStore {
   std::function<base::Done(const std::string& target)> backup;
   store::MetadataStore* metadata = nullptr;  // for overrides; lives as long as the store
   const metrics::Source* metrics = nullptr;  // the store's; lives as long as the store
+  // Of a store that keeps holds itself (server::Options::make_holds).
+  std::function<std::unique_ptr<store::HoldBook>(const store::HoldBook::Options&)> make_holds;
   base::Diagnostics diagnostics;             // warnings
   std::string location;  // for the banner: the place of the counters, and when they are forgotten
 };
@@ -222,6 +224,10 @@ OpenedStore open_redis(const StoreSettings& settings, base::Duration cleanup,
   }
   opened.metrics = store->get();
   opened.metadata = &(*store)->metadata();
+  if (!settings.redis->value.cluster)
+    opened.make_holds = [redis = store->get()](const store::HoldBook::Options& holds) {
+      return redis->make_holds(holds);
+    };
   opened.store = *std::move(store);
   return opened;
 }
@@ -379,7 +385,8 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
         "the policy comes from a pipe, which can be read only once: it is not reloaded");
   }
   options.spaces = &spaces;
-  if (!config.store.redis)
+  options.make_holds = opened.make_holds;
+  if (opened.make_holds || !config.store.redis)
     options.holds = {.most = config.holds.most.value,
                      .ttl = config.holds.ttl.value,
                      .remember = config.holds.remember.value};

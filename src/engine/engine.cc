@@ -382,7 +382,8 @@ bool Engine::reserve(Batch& batch) {
     batch.hold_step = Batch::HoldStep::answered;
     return true;
   }
-  if (call.is_place && !plan.has_places) {
+  if (call.is_place ? !plan.has_places || !holds.keeps_places()
+                    : plan.has_places && !holds.keeps_places()) {
     call.outcome = HoldOutcome::no_places;
     batch.hold_step = Batch::HoldStep::answered;
     return true;

@@ -52,6 +52,12 @@ extern const std::string_view lua_kept_limits;
 extern const std::string_view lua_states;
 // costs_of: the most of several costs in a text, and all of them.
 extern const std::string_view lua_costs;
+// note_given: what is given back to a counter that has holds (lua_holds.cc); needs lua_states.
+extern const std::string_view lua_given;
+// Reads a counter's value, with the limits that it was written under.
+extern const std::string_view lua_counters;
+// The script about holds, behind what lua_settle_full needs.
+extern const std::string_view lua_holds;
 // The scripts' main parts: load, decide, write. `light` only handles takes and peeks of counters
 // that were written under the limits in force; `full` handles everything.
 extern const std::string_view lua_settle_light, lua_settle_full;

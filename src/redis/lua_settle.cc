@@ -20,7 +20,8 @@
 //            name      of the limits, with which a value begins: `s1;` and, for each limit, letter,
 //                      quota, window, burst; `s1;k` if the counter keeps its limits; `remaining`
 //                      or `tat` if other programs share the counter
-//            carry     u, l or a (limit::CarryOver::used, left, apart); or the list of windows
+//            carry     u, l or a (limit::CarryOver::used, left, apart), and the bytes of its key before
+//                      the counter's name; or the list of windows
 //            count     the number of limits that follow
 //          If the name is `window`, the arguments of W.charge stand in place of the first four, and
 //          the last two are empty. Then for each limit:
@@ -124,7 +125,7 @@ local function write_states(key, name, states, count, keep_fresh, old, tail)
 end
 )lua";
 
-const std::string_view lua_settle_full = R"lua(
+const std::string_view lua_counters = R"lua(
 local A = ARGV
 local function foreign(key)
   return {err = 'FOREIGN the value of ' .. sub(key, 1, 200) .. ' is not a counter of this server\'s'}
@@ -186,6 +187,9 @@ local function keep_fresh_of(c)
   return c.keep_fresh, true
 end
 
+)lua";
+
+const std::string_view lua_settle_full = R"lua(
 -- Are the charge's next states the same tables that were read?
 local function is_as_read(c)
   if not c.read or #c.tail > 0 then return false end
@@ -291,6 +295,9 @@ else
   elseif c.verb == 'f' then
     c.verb, c.follows = 'c', true
   end
+  if c.name ~= 's1;k' then
+    c.head, c.carry = tonumber(sub(c.carry, 2)), sub(c.carry, 1, 1)
+  end
   local letters = 1
   if c.verb == 'c' then
     letters = 1 + n
@@ -340,7 +347,7 @@ else
         for i = 1, n do c.states[i] = was[i].s end
         c.read, c.tail = c.states, waits
       else
-        c.changed = true
+        c.changed, c.carried = true, true
         -- A counter that equals a fresh one counts as missing.
         local live = c.keep_fresh > 0 or #waits > 0
         for _, one in ipairs(was) do
@@ -485,6 +492,10 @@ for k = 1, #charges do
       local cells = close(c.limits, c.next)
       write_states(KEYS[k], c.name, c.next, #c.limits, keep_fresh, c.old,
                    keep_left((all or c.counts) and c.tail_then or c.tail, cells))
+      if c.old and (c.verb == 'g' or c.verb == 'a' or c.reset_first or c.carried) then
+        note_given(KEYS[k], c.head, {units = all and c.verb == 'g' and c.cost, puts = all and c.verb == 'g',
+                                     resets = c.verb == 'a' or c.reset_first, lists = c.carried})
+      end
     end
   end
 end
@@ -717,7 +728,8 @@ return table.concat(out, ' ')
 // be found.
 //
 //   KEYS   one for each charge
-//   ARGV   for each charge: kind (own, remaining, window), name of its limits, cost (as in a call),
+//   ARGV   for each charge: kind (own and the bytes of its key before the counter's name, remaining,
+//          window), name of its limits, cost (as in a call),
 //          keep_fresh, count of limits, receipt (as above), then letter, quota, window, burst of
 //          each limit
 //   reply  the units that could not be found, although their window has not ended as far as can be
@@ -903,8 +915,11 @@ for k = 1, #KEYS do
   elseif v and kind == 'remaining' then
     local done = undo_remaining(key, v, cost, A[at + 5], A[at + 7], A[at + 8])
     if not done then left = left + tonumber(cost) end
-  elseif v and not undo_own(key, v, A[at + 1], cost, costs, tonumber(A[at + 3]), n, A[at + 5], at + 6) then
-    left = left + tonumber(cost)
+  elseif v then
+    if not undo_own(key, v, A[at + 1], cost, costs, tonumber(A[at + 3]), n, A[at + 5], at + 6) then
+      left = left + tonumber(cost)
+    end
+    note_given(key, tonumber(sub(kind, 4)), {units = N(cost)})
   end
   at = at + 6 + 4 * n
 end

@@ -106,7 +106,8 @@ void append_undo(std::string& out, const ScriptCall& ask, std::string_view recei
              [&](const Charge& charge, std::string_view) { append_key(out, ask, charge); });
   each_taken(ask.charges, receipt, [&](const Charge& charge, std::string_view its) {
     const LimitText& text = texts.of(charge.limits, charge.limits_id);
-    append_bulk(out, kind_of(charge));
+    const std::string_view kind = kind_of(charge);
+    append_bulk(out, kind, kind == "own" ? head_of(ask) : std::string(), {}, {});
     append_bulk(out, text.name);
     append_cost(out, charge);
     append_bulk(out, charge.space->keep_fresh_for.us / 1000);
@@ -117,7 +118,7 @@ void append_undo(std::string& out, const ScriptCall& ask, std::string_view recei
   if (ask.told.us >= 0) append_bulk(out, ask.told.us);
 }
 
-void append_undo_by_text(std::string& out, std::string_view call, const Script& script) {
+void append_by_text(std::string& out, std::string_view call, const Script& script) {
   const size_t head = call.find('\n') + 1;
   std::string by_hash;
   append_hash(by_hash, script);

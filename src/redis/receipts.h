@@ -34,8 +34,9 @@ uint64_t most_units_of(std::span<const request::Charge> charges, bool refused);
 // much that they cannot be found. Nothing: it does not say.
 void append_undo(std::string& out, const ScriptCall& ask, std::string_view receipt,
                  const Script& script, LimitTexts& texts);
-// Appends the same call as EVAL, with the script's text, for a Redis that does not have the script.
-void append_undo_by_text(std::string& out, std::string_view call, const Script& script);
+// Appends a call of the script by its hash as EVAL, with the script's text, for a Redis that does
+// not have the script.
+void append_by_text(std::string& out, std::string_view call, const Script& script);
 std::optional<uint64_t> undo_answer(std::string_view text);
 
 }  // namespace sluice::redis

@@ -79,6 +79,9 @@ class RedisMetadataStore final : public store::MetadataStore {
   // The version of the data of time zones that another server has which uses this Redis, if it is
   // not this server's; empty: none was seen within the last minute. Any thread.
   std::string zones_elsewhere() const;
+  // Connects to the node that has the texts, preferably to one that takes writes. Blocks; any
+  // thread.
+  base::Result<std::unique_ptr<BlockingConnection>> connect(const std::atomic<bool>* stop) const;
 
  private:
   enum class Looked : uint8_t { done, more };  // more: there are further changes to fetch at once
@@ -86,7 +89,6 @@ class RedisMetadataStore final : public store::MetadataStore {
     std::string texts, version, changes, none, zones;
   };
 
-  base::Result<std::unique_ptr<BlockingConnection>> connect(const std::atomic<bool>* stop) const;
   static Keys keys_for(const Shared& shared);
   bool is_elsewhere(const Answer& answer) const;
   Answer call(BlockingConnection& line, const Script& script,

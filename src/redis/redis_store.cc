@@ -21,6 +21,7 @@
 #include "base/units.h"
 #include "redis/blocking_connection.h"
 #include "redis/cluster_map.h"
+#include "redis/redis_holds.h"
 #include "redis/topology.h"
 #include "store/first_names.h"
 
@@ -598,6 +599,13 @@ void RedisStore::collect(metrics::Page& page) const {
   page.counter("sluice_redis_local_decisions_total",
                "Those of them that this server's own table decided: on_store_error: local.",
                number(shared_.counts.local.load(std::memory_order_relaxed)));
+}
+
+std::unique_ptr<store::HoldBook> RedisStore::make_holds(const store::HoldBook::Options& options,
+                                                        bool told) {
+  if (shared_.first.has_slots()) return nullptr;
+  return std::make_unique<RedisHolds>(*this, options,
+                                      told ? Scripts::Time::told : Scripts::Time::redis);
 }
 
 std::string_view RedisStore::message_for(Error error) const {

@@ -22,6 +22,7 @@
 #include "redis/redis_metadata_store.h"
 #include "redis/shared.h"
 #include "redis/worker_client.h"
+#include "store/hold_book.h"
 #include "store/store.h"
 
 namespace sluice::redis {
@@ -83,8 +84,14 @@ class RedisStore final : public store::Store, public store::Catalog, public metr
 
   // The texts that are stored beside the counters. Lives as long as the store.
   RedisMetadataStore& metadata() { return metadata_; }
+  // The book of holds whose counters are in this store. Null: Redis Cluster keeps none. The store
+  // outlives it. `told`: for tests, the time is that of each call and not Redis' own.
+  std::unique_ptr<store::HoldBook> make_holds(const store::HoldBook::Options& options,
+                                              bool told = false);
 
  private:
+  friend class RedisHolds;
+
   RedisStore(Options options, request::Spaces& spaces, std::unique_ptr<store::EmbeddedStore> table,
              std::unique_ptr<net::TlsContext> tls, std::shared_ptr<spdlog::logger> log);
   void show_cluster(metrics::Page& page) const;

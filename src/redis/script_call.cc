@@ -112,8 +112,8 @@ void append_calendar_limit(std::string& out, const Limit& limit, std::string_vie
   append_bulk(out, burst);
 }
 
-// The start of the window before that of `now`, its own, the one behind and that one's end, and the
-// nominal length.
+}  // namespace
+
 std::string boundaries_of(const Limit& limit, limit::Time now) {
   limit::Calendar calendar = limit.calendar;
   const limit::Calendar::Window window = calendar.window(now);
@@ -122,6 +122,8 @@ std::string boundaries_of(const Limit& limit, limit::Time now) {
          at(window.end_us) + at(calendar.find({window.end_us}).end_us) +
          std::to_string(limit.window.us);
 }
+
+namespace {
 
 void append_limit(std::string& out, char letter, const Limit& limit) {
   append_bulk(out, std::string_view(&letter, 1));
@@ -144,6 +146,21 @@ std::string_view verb_of(const Charge& charge) {
   return charge.reset_first ? "T" : "t";
 }
 
+}  // namespace
+
+std::string overdrafts_text(const Charge& charge) {
+  std::string text;
+  if (charge.overdrafts == nullptr) return text;
+  for (size_t i = 0; i < charge.limits.size(); ++i) {
+    text += ',';
+    if (charge.overdraft_of(i) < limit::Overdrafts::none)
+      text += std::to_string(charge.overdraft_of(i));
+  }
+  return text;
+}
+
+namespace {
+
 void append_verb(std::string& out, const Charge& charge) {
   std::array<char, limit::slots_max> over;
   size_t count = 0;
@@ -151,12 +168,8 @@ void append_verb(std::string& out, const Charge& charge) {
     for (; count < charge.limits.size(); ++count)
       over[count] = limit::has(charge.counts, count) ? '1' : '0';
   std::string most_debt;
-  if (charge.overdrafts != nullptr && request::may_bring_debt(charge.verb) && !charge.keeps_limits)
-    for (size_t i = 0; i < charge.limits.size(); ++i) {
-      most_debt += ',';
-      if (charge.overdraft_of(i) < limit::Overdrafts::none)
-        most_debt += std::to_string(charge.overdraft_of(i));
-    }
+  if (request::may_bring_debt(charge.verb) && !charge.keeps_limits)
+    most_debt = overdrafts_text(charge);
   append_bulk(out, verb_of(charge), std::string_view(over.data(), count), most_debt, {});
 }
 
@@ -214,8 +227,6 @@ void append_bulk(std::string& out, int64_t number) {
   append_bulk(out, to_text(number, room));
 }
 
-namespace {
-
 std::string_view carry_word(limit::CarryOver carry) {
   switch (carry) {
     case limit::CarryOver::used:
@@ -227,8 +238,6 @@ std::string_view carry_word(limit::CarryOver carry) {
   }
   return "u";
 }
-
-}  // namespace
 
 void append_cost(std::string& out, const Charge& charge) {
   if (charge.costs == nullptr) return append_bulk(out, charge.cost);
@@ -374,6 +383,10 @@ void append_id_key(std::string& out, const ScriptCall& ask) {
   append_bulk(out, its, ask.is_shadow ? ":" : "id:", ask.id->name, "");
 }
 
+size_t head_size(const ScriptCall& ask) {
+  return ask.key_prefix.size() + (ask.tagged ? tag_size : 0);
+}
+
 void append_window_key(std::string& out, const ScriptCall& ask, const Charge& charge) {
   thread_local std::string name;
   name.clear();
@@ -395,6 +408,10 @@ void append_window(std::string& out, const ScriptCall& ask, const Charge& charge
 }
 
 }  // namespace
+
+std::string head_of(const ScriptCall& ask) {
+  return std::to_string(head_size(ask));
+}
 
 bool remembers(std::span<const Charge> charges, bool tagged) {
   return !tagged || std::ranges::any_of(charges, has_tag);
@@ -507,6 +524,8 @@ void append_call(std::string& out, const ScriptCall& ask, const Script& script, 
     append_bulk(out, to_text(ask.id->content, content));
     append_bulk(out, std::string_view(id_life_ms));
   }
+  std::array<char, 24> head_room;
+  const std::string_view head = to_text(head_size(ask), head_room);
   for (size_t i = 0; i < ask.charges.size(); ++i) {
     const Charge& charge = ask.charges[i];
     if (window_text::holds(charge)) {
@@ -532,7 +551,8 @@ void append_call(std::string& out, const ScriptCall& ask, const Script& script, 
     } else {
       const LimitText& text = texts.of(charge.limits, charge.limits_id);
       append_bulk(out, name_for(charge.space->encoding, text));
-      append_bulk(out, carry_word(charge.space->carry));
+      append_bulk(out, carry_word(charge.space->carry),
+                  is_private(charge) ? head : std::string_view(), {}, {});
       append_bulk(out, static_cast<int64_t>(text.count));
       if (!text.numbers_come_along && !text.has_calendar)
         out += text.arguments;

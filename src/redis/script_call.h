@@ -49,6 +49,14 @@ void append_bulk(std::string& out, int64_t number);
 // The argument `cost` of the scripts.
 void append_cost(std::string& out, const request::Charge& charge);
 
+// How the limits of a space continue, as the scripts spell it.
+std::string_view carry_word(limit::CarryOver carry);
+// For each limit of the charge a comma and, if it has an overdraft, its units. Empty: none has one.
+std::string overdrafts_text(const request::Charge& charge);
+// Of a limit with a calendar: the start of the window before that of `now`, its own, the one behind
+// and that one's end, and the nominal length.
+std::string boundaries_of(const limit::Limit& limit, limit::Time now);
+
 // Appends the key of the charge's counter in Redis. Keys that other programs share are used as they
 // are; all others have the prefix and, in Redis Cluster, a tag after it (redis/cluster_map.h).
 // `now`: for counters of a window.
@@ -100,6 +108,9 @@ void append_life(std::string& out, const ScriptCall& ask, bool renews);
 const Script& script_of(const ScriptCall& ask, Scripts& scripts, LimitTexts& texts, Weight& weight);
 // Appends the name of the charge's counter as an argument.
 void append_key(std::string& out, const ScriptCall& ask, const request::Charge& charge);
+// How many bytes stand before the stored name of a counter that no other program shares, in
+// decimal: the prefix and, in Redis Cluster, the tag.
+std::string head_of(const ScriptCall& ask);
 // Appends the call, as EVALSHA with the script's hash or as EVAL with its text.
 void append_call(std::string& out, const ScriptCall& ask, const Script& script, bool by_hash,
                  const Scripts& scripts, LimitTexts& texts);

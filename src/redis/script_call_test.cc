@@ -57,7 +57,7 @@ TEST(ScriptCall, InlineNumbersAreNotPartOfACountersName) {
       EXPECT_EQ(bytes,
                 "*16\r\n" +
                     bulks({"EVALSHA", script.sha, "1", "p:cell:k", "0", "t", "-9223372036854775808",
-                           "0", "0", name, "u", "1", letter, std::to_string(limit.quota),
+                           "0", "0", name, "u2", "1", letter, std::to_string(limit.quota),
                            std::to_string(limit.window.us), std::to_string(limit.burst)}));
       limit::Decision decision;
       bool allowed = true;

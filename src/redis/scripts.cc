@@ -48,7 +48,7 @@ std::string head(bool wide, Scripts::Time time) {
   return text + "local F, P = {}, {}\n";
 }
 
-std::string full_text(bool wide, Scripts::Time time) {
+std::string counters_text(bool wide, Scripts::Time time) {
   std::string text = head(wide, time);
   for (const ScriptPart& part : parts) text.append(part.text).append(part.rest);
   if (wide) text += lua_gcra;
@@ -57,15 +57,19 @@ std::string full_text(bool wide, Scripts::Time time) {
         lua_costs, lua_count, lua_kept_limits, lua_window_text})
     text += part;
   if (wide) text += lua_tat_text;
-  text.append(lua_window_end).append(lua_receipts).append(lua_settle_full);
-  return text;
+  return text.append(lua_given).append(lua_counters);
+}
+
+std::string full_text(bool wide, Scripts::Time time) {
+  std::string text = counters_text(wide, time);
+  return text.append(lua_window_end).append(lua_receipts).append(lua_settle_full);
 }
 
 std::string undo_text(Scripts::Time time) {
   std::string text = head(true, time);
   for (const ScriptPart& part : parts) text.append(part.text).append(part.rest);
   for (const std::string_view part :
-       {lua_states, lua_costs, lua_window_text, lua_window_end, lua_undo})
+       {lua_states, lua_costs, lua_window_text, lua_window_end, lua_given, lua_undo})
     text += part;
   return text;
 }
@@ -76,6 +80,10 @@ Script arrival_script(Scripts::Arrival which, Scripts::Time time) {
 }
 
 }  // namespace
+
+std::string holds_text(bool wide, Scripts::Time time) {
+  return counters_text(wide, time).append(lua_holds);
+}
 
 Script::Script(std::string its_text) : text(std::move(its_text)), sha(sha1(text)) {}
 

@@ -61,4 +61,7 @@ class Scripts {
   std::array<std::atomic<const Script*>, algorithm_sets> light_{}, light_with_receipts_{};
 };
 
+// The text of the script about holds (lua_holds.cc), in either arithmetic.
+std::string holds_text(bool wide, Scripts::Time time);
+
 }  // namespace sluice::redis

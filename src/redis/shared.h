@@ -118,6 +118,8 @@ class Shared {
   bool take_place();
   void free_place() { waiting.fetch_sub(1, std::memory_order_relaxed); }
   Counts counts;
+  // Are there holds? Other servers may give their units back, without a word to who waits here.
+  std::atomic<bool> has_holds{false};
   const std::unique_ptr<OverCache> over_cache;  // null: nothing is remembered
   std::atomic<bool> ending{false};              // lists must end
 

@@ -72,6 +72,7 @@ WorkerClient::Pending& WorkerClient::pending_of(Ticket ticket, size_t groups, bo
     pending.wrote = false;
     pending.answers.assign(groups, {});
     pending.texts.clear();
+    pending.script = nullptr;
   }
   return pending;
 }
@@ -121,6 +122,75 @@ void WorkerClient::abandon(Ticket ticket) {
     if (answer.what == Answer::What::across) drop_across(answer.at);
   pending.open = false;
   pending.serial = ++serial_;  // answers to the old serial are dropped
+}
+
+Error WorkerClient::ask_text(Ticket ticket, const Script& script, std::string call,
+                             base::Time now) {
+  see(now);
+  bool fresh;
+  Pending& pending = pending_of(ticket, 1, fresh);
+  SLUICE_CHECK(fresh);
+  pending.script = &script;
+  pending.call = std::move(call);
+  ++pending.calls;
+  return send_text(pending, ticket.slot, false);
+}
+
+Error WorkerClient::send_text(Pending& pending, uint32_t slot, bool by_text) {
+  Link* const link = first_.topology().has_slots() ? nullptr : first_.primary();
+  if (link == nullptr || !link->takes()) {
+    pending.open = false;
+    return why_not_sent(link);
+  }
+  const bool was_idle = first_.is_idle() && (second_ == nullptr || second_->is_idle());
+  Answer& answer = pending.answers.front();
+  answer.what = Answer::What::awaited;
+  answer.error = Error::none;
+  answer.by_text = by_text;
+  answer.asked = now_;
+  answer.link = link->id;
+  ++pending.awaited;
+  pending.wrote = true;
+  if (by_text)
+    append_by_text(link->connection.out(), pending.call, *pending.script);
+  else
+    link->connection.out() += pending.call;
+  link->connection.sent({kind_batch, slot, pending.serial, 0}, {now_.us + shared_.patience_us});
+  shared_.counts.asked.fetch_add(1, std::memory_order_relaxed);
+  if (was_idle) completions_.wake();
+  return Error::none;
+}
+
+WorkerClient::TextAnswer WorkerClient::text_answer(Ticket ticket, base::Time now) {
+  see(now);
+  if (ticket.slot >= pending_.size()) return {};
+  Pending& pending = pending_[ticket.slot];
+  if (!pending.open || pending.generation != ticket.generation || pending.script == nullptr) {
+    pending.calls = 0;
+    return {};
+  }
+  if (pending.awaited > 0) return {.what = TextAnswer::What::later};
+  Answer& answer = pending.answers.front();
+  TextAnswer given{TextAnswer::What::error, answer.error, {}, pending.script, pending.calls};
+  if (answer.what == Answer::What::text) {
+    const std::string_view text(pending.texts.data() + answer.at, answer.size);
+    if (answer.error == Error::none) {
+      given.what = TextAnswer::What::text;
+      given.text = text;
+    } else if (text.starts_with("NOSCRIPT") && !answer.by_text) {
+      given.error = send_text(pending, ticket.slot, true);
+      if (given.error == Error::none) return {.what = TextAnswer::What::later};
+    } else {
+      given.error = refusal_of(first_, text, {}, answer.asked);
+      if (given.error == Error::read_only) leave_node(first_, answer.link);
+    }
+  }
+  pending.open = false;
+  if (given.what == TextAnswer::What::error) {
+    pending.calls = 0;
+    shared_.counts.errors[static_cast<size_t>(given.error)].fetch_add(1, std::memory_order_relaxed);
+  }
+  return given;
 }
 
 // Returns the charges that have a counter.
@@ -875,7 +945,7 @@ bool WorkerClient::send_undo_again(Link& link, const Sender& sender, std::string
   if (behind)
     link.connection.out() += call;
   else
-    append_undo_by_text(link.connection.out(), call, shared_.scripts.undo());
+    append_by_text(link.connection.out(), call, shared_.scripts.undo());
   link.sent_on.push(call);
   if (!behind) ++link.undo_texts;
   const uint32_t how = (sender.serial & undo_asked) | (behind ? undo_behind : undo_by_text);
@@ -1346,7 +1416,8 @@ void WorkerClient::enqueue(Waiting& w, base::Time now) {
       });
   const bool taken_back = shared_.first.has_slots() && shared_.options.settles_across_slots;
   int64_t wait_us = longest < 0 ? ask_pause_us : longest;
-  if (put_back || taken_back || !may_ask(w)) wait_us = std::min(wait_us, look_again());
+  const bool settled = shared_.has_holds.load(std::memory_order_relaxed);
+  if (put_back || taken_back || settled || !may_ask(w)) wait_us = std::min(wait_us, look_again());
   wait_us = std::max(wait_us, ask_pause_us);
   const bool ever = !w.queue.empty() && wait_us <= INT64_MAX - now.us;
   schedule(w, ever ? now.us + wait_us : INT64_MAX);

@@ -37,6 +37,19 @@ class WorkerClient final : LinkOwner {
   void abandon(request::Ticket ticket);
   std::optional<base::Time> advance(base::Time now);
   bool cancel(request::Ticket ticket);
+  // A call of a script about holds, in RESP with the script's hash. Its answer is named by the
+  // ticket, like that of a batch, which has no other call under way. Not `none`: nothing was sent.
+  request::Error ask_text(request::Ticket ticket, const Script& script, std::string call,
+                          base::Time now);
+  // What has come of it.
+  struct TextAnswer {
+    enum class What : uint8_t { none, later, text, error } what = What::none;
+    request::Error error = request::Error::none;
+    std::string text{};
+    const Script* script = nullptr;  // that was called
+    uint32_t times = 0;              // how many calls the ticket had so far, with this one
+  };
+  TextAnswer text_answer(request::Ticket ticket, base::Time now);
   const Links& links() const { return first_; }
   // The links to the second Redis; null: there is none.
   const Links* second_links() const { return second_.get(); }
@@ -109,6 +122,9 @@ class WorkerClient final : LinkOwner {
     bool wrote = false;
     std::vector<Answer> answers;
     std::string texts;
+    const Script* script = nullptr;  // of a call whose answer its caller reads
+    std::string call;                // that call
+    uint32_t calls = 0;
   };
 
   // A waiting group's charges, with all that they point to.
@@ -171,6 +187,7 @@ class WorkerClient final : LinkOwner {
   };
 
   Pending& pending_of(request::Ticket ticket, size_t groups, bool& fresh);
+  request::Error send_text(Pending& pending, uint32_t slot, bool by_text);
   void ask(const request::Batch& batch, size_t i, Pending& pending, uint32_t slot, base::Time now,
            const store::Pin& pin);
   store::Applied hand_out(const request::Batch& batch, Pending& pending, uint32_t slot,

@@ -105,6 +105,9 @@ struct Options {
   std::optional<admin::StatsdOptions> statsd = {};
   otlp::Options otlp = {};
   std::optional<store::HoldBook::Options> holds = {};  // empty: the store keeps none
+  // Makes the book of holds that are not those of this process. The store that keeps them outlives
+  // the server. Empty: store::Holds keeps them.
+  std::function<std::unique_ptr<store::HoldBook>(const store::HoldBook::Options&)> make_holds = {};
   // Further sources of metrics: stores, and what a protocol adds in Settings::add_to. They outlive
   // the server; a protocol's lives as long as its session options.
   std::vector<const metrics::Source*> sources = {};

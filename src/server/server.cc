@@ -176,9 +176,13 @@ struct Server::Impl {
       admin_plane.add_source(brought_limits.emplace(*options.spaces));
     }
     if (options.holds && options.spaces != nullptr) {
-      auto its = std::make_unique<store::Holds>(store, *options.spaces, *options.holds);
-      restore(*its);
-      holds = std::move(its);
+      if (options.make_holds) {
+        holds = options.make_holds(*options.holds);
+      } else {
+        auto its = std::make_unique<store::Holds>(store, *options.spaces, *options.holds);
+        restore(*its);
+        holds = std::move(its);
+      }
       admin_plane.add_source(holds_source.emplace(*holds));
     }
     admin_plane.add_source(doors);

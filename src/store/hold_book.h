@@ -53,6 +53,9 @@ class HoldBook {
 
   virtual ~HoldBook() = default;
 
+  // 128 random bits in base64url: whoever knows an id may settle the hold.
+  static std::string make_id();
+
   // Settles the groups of a reserve, whose charges are Verb::reserve, all for this call, and holds
   // what they take. `shares`: of each of the batch's charges; `units`: of each subject. Without
   // groups nothing is held, but there is a hold. The groups are answered as by Store::apply; where
@@ -68,6 +71,8 @@ class HoldBook {
   };
   // Can a reserve wait?
   virtual bool can_wait() const { return false; }
+  // Can it hold places (limit/concurrency.h)?
+  virtual bool keeps_places() const { return false; }
   // As `reserve`, where the last group may wait (Group::may_wait). If it is parked the call is
   // `waiting`, and `wait` is what the grant needs: it must live until `grant` or `drop`. If `wait`
   // is set the same reserve is parked already and asked again, by its last group alone; `wait` is

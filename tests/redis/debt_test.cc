@@ -241,7 +241,7 @@ class Undoing {
     const ScriptCall what{.charges = q.charges, .told = {now_us}};
     std::string by_hash, bytes;
     append_undo(by_hash, what, receipt, scripts_.undo(), texts_);
-    append_undo_by_text(bytes, by_hash, scripts_.undo());
+    append_by_text(bytes, by_hash, scripts_.undo());
     EXPECT_EQ(undo_answer(client_.raw(bytes).text), 0u);
   }
 

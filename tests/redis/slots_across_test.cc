@@ -281,7 +281,7 @@ TEST(AcrossSlots, TakesBackAChargeThatALogHasMerged) {
     if (receipt != nullptr && !receipt->empty()) {
       std::string by_hash;
       append_undo(by_hash, what, *receipt, scripts.undo(), texts);
-      append_undo_by_text(bytes, by_hash, scripts.undo());
+      append_by_text(bytes, by_hash, scripts.undo());
       return undo_answer(client.raw(bytes).text);
     }
     Weight weight;

@@ -119,6 +119,23 @@ class StoreWorld {
       turn();
     }
   }
+  // Asks a book of holds of this store, as a worker does, until it is answered. False if there was
+  // no answer in time.
+  template <class Ask>
+  bool ask_book(Ask&& ask) {
+    const auto deadline = tests::soon();
+    const store::HoldBook::Asker asker{&port_, {3, ++asked_}};
+    while (!ask(asker)) {
+      for (bool named = false; !named;) {
+        if (std::chrono::steady_clock::now() > deadline) return false;
+        turn();
+        std::vector<request::Ticket> ready;
+        port_.drain_batches(ready);
+        for (const request::Ticket ticket : ready) named |= ticket == asker.ticket;
+      }
+    }
+    return true;
+  }
   void turn() {
     store_->advance(port_, now());
     loop_.turn(1);

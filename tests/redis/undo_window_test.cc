@@ -46,7 +46,7 @@ class Counter {
   std::optional<uint64_t> undo(const std::string& receipt) {
     std::string by_hash, bytes;
     append_undo(by_hash, what_, receipt, scripts_.undo(), texts_);
-    append_undo_by_text(bytes, by_hash, scripts_.undo());
+    append_by_text(bytes, by_hash, scripts_.undo());
     return undo_answer(client.raw(bytes).text);
   }
   std::string value() { return client({"GET", key}).text; }

@@ -465,8 +465,8 @@ TEST(KuadrantStores, AStoreWithoutHoldsSaysSo) {
   world.keeps_holds = false;
   Gateway gateway(world);
   const std::string why =
-      "12 reservations need counters in memory or on disk, and this server has them in Redis; "
-      "use CheckRateLimit before the work and Report after it";
+      "12 reservations need counters in memory, on disk or in a Redis that is no cluster, and this "
+      "server has them in Redis Cluster; use CheckRateLimit before the work and Report after it";
   EXPECT_EQ(gateway.reserve(of_k, 1), why);
   EXPECT_EQ(gateway.commit(of_k, "", 1), why);
   EXPECT_EQ(gateway.check(of_k), "OK");

@@ -367,8 +367,10 @@ std::string_view GrpcSession::why_no_holds() const {
   if (!options_.holds.enabled)
     return "reservations are switched off: `envoy: { holds: { enabled: false } }`";
   if (!keeps_holds_)
-    return "reservations need counters in memory or on disk, and this server has them in Redis; "
-           "use CheckRateLimit before the work and Report after it";
+    return "reservations need counters in memory, on disk or in a Redis that is no cluster, and "
+           "this "
+           "server has them in Redis Cluster; use CheckRateLimit before the work and Report after "
+           "it";
   return {};
 }
 

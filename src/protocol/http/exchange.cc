@@ -450,9 +450,11 @@ Exchange::Begun Exchange::begin_hold(const Question& question, const RequestFiel
                                      const ConnectionContext& around, uint32_t note,
                                      request::Requests& requests) {
   if (!around.peer.keeps_holds)
-    return refuse(problems::not_yet,
-                  "reservations need counters in memory or on disk, and this server has them "
-                  "in Redis; take before the work, or charge after it");
+    return refuse(
+        problems::not_yet,
+        "reservations need counters in memory, on disk or in a Redis that is no cluster, "
+        "and this server has them in Redis Cluster; take before the work, or charge after "
+        "it");
   if (!may_read(question, fields)) return Begun::ready;
   body_ = question.body;
   TakeBody& body = around.worker.body;
@@ -1807,9 +1809,14 @@ bool Exchange::fail_hold(const HoldCall& call, const Verdict& verdict,
       problem_.has_pointer = true;
       return true;
     case HoldOutcome::no_places:
-      refuse(problems::no_places,
-             "no limit that applies to these entries has places: acquire is for rules with "
-             "`algorithm: concurrency`; reserve takes units of all others");
+      refuse(
+          problems::no_places,
+          call.is_place
+              ? "no limit that applies to these entries has places that this server can hold: "
+                "acquire is for rules with `algorithm: concurrency` and counters in memory or on "
+                "disk; reserve takes units of all others"
+              : "a limit that applies has places, which this server can hold by plain takes "
+                "alone, as its counters are in Redis: take one, and put it back");
       return true;
     case HoldOutcome::waiting:
     case HoldOutcome::full:

@@ -732,7 +732,7 @@ TEST(HoldAnswer, WithoutReservationsIs501OnEachPath) {
     const HttpAnswer answer = door.ask(path, "{}", never);
     EXPECT_EQ(answer.status, 501) << path;
     EXPECT_TRUE(answer.tells("urn:sluice:problem:not-yet")) << answer.body;
-    EXPECT_TRUE(answer.tells("counters in memory or on disk")) << answer.body;
+    EXPECT_TRUE(answer.tells("in a Redis that is no cluster")) << answer.body;
   }
 }
 

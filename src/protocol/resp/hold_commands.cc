@@ -64,8 +64,9 @@ std::string ended_text(HoldAsk ask) {
 void RespSession::hold() {
   if (!peer_.keeps_holds)
     return answer_error(
-        "ERR reservations are not supported by this server: they need its counters in memory "
-        "or on disk, and it has them in Redis; take before the work, or charge after it");
+        "ERR reservations are not supported by this server: they need its counters in memory, on "
+        "disk or in a Redis that is no cluster, and it has them in Redis Cluster; take before the "
+        "work, or charge after it");
   if (has_two_lists())
     return answer_malformed(
         "ERR two subjects bring different limits for one key, and a reservation has one list for "
@@ -248,7 +249,8 @@ std::string RespSession::error_of_hold(const HoldCall& call) const {
       return "ERR N must have one number for each subject of the reservation: " +
              std::to_string(call.reserved.size());
     case HoldOutcome::no_places:
-      return "NOPLACES no limit that applies has places";
+      return "NOPLACES a limit that applies has places, which this server can hold by plain takes "
+             "alone, as its counters are in Redis: take one, and put it back";
     case HoldOutcome::waiting:
     case HoldOutcome::full:
       return "BUSY there are as many reservations as the server keeps, try again later";

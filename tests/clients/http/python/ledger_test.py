@@ -1,11 +1,13 @@
 """Reservations as a ledger: clients whose estimates are wrong, of whom a third die, over kills of a server with its counters on
-disk. What was committed is what the counters say, to the unit, and nothing stays held."""
+disk, and of two servers whose counters are in one Redis. What was committed is what the counters say, to the unit, and nothing
+stays held."""
 
 from __future__ import annotations
 
 import http.client
 import json
 import random
+import sys
 import tempfile
 import threading
 import time
@@ -14,6 +16,10 @@ from pathlib import Path
 
 from sluice_server import BINARY, LISTENING, LimitedTest, Program, wait_until
 
+sys.path.append(str(Path(__file__).resolve().parents[2] / "envoy/python"))
+
+from redis_server import RedisServer  # noqa: E402
+
 TENANTS = 20
 CLIENTS = 16
 ROUNDS = 12  # of each client
@@ -21,7 +27,7 @@ KILLS = 4
 QUOTA = 1_000_000
 CONFIG = """listen: [{{ protocol: http, address: "127.0.0.1:{port}" }}]
 workers: 2
-store: {{ path: {path}, durability: always }}
+store: {{ {store} }}
 rules:
   - name: tokens
     match: {{ tenant: "*" }}
@@ -33,32 +39,43 @@ rules:
 
 
 class Ledger(LimitedTest):
+    """With one server, whose counters are on disk."""
+
     test_seconds_max = 150
+    SERVERS = 1
 
     def setUp(self) -> None:
         super().setUp()
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = Path(folder.name)
-        self.port = 0
-        self.server = self.start()
-        self.addCleanup(lambda: self.server.kill())
+        self.store = self.make_store()
+        self.ports = [0] * self.SERVERS
+        self.servers = [self.start(number) for number in range(self.SERVERS)]
+        self.addCleanup(lambda: [server.kill() for server in self.servers])
         self.lock = threading.Lock()
         self.used = dict.fromkeys(range(TENANTS), 0)
         self.committed: list[tuple[str, int]] = []
         self.wrong: list[str] = []
 
-    def start(self) -> Program:
-        config = self.folder / "sluice.yaml"
-        config.write_text(CONFIG.format(port=self.port, path=self.folder / "data", quota=QUOTA))
+    def make_store(self) -> str:
+        return f"path: {self.folder / 'data'}, durability: always"
+
+    def start(self, number: int) -> Program:
+        config = self.folder / f"sluice-{number}.yaml"
+        config.write_text(CONFIG.format(port=self.ports[number], store=self.store, quota=QUOTA))
         server = Program([BINARY, "serve", "--config", str(config)], LISTENING)
-        self.port = server.port
+        self.ports[number] = server.port
         return server
 
+    def restart(self, number: int) -> None:
+        self.servers[number].kill()
+        self.servers[number] = self.start(number)
+
     def post(self, path: str, body: dict[str, object]) -> tuple[int, dict[str, object]]:
-        """One request; one that gets no answer is sent again, as the server may be killed."""
+        """One request, to any server; one that gets no answer is sent again, as the server may be killed."""
         while True:
-            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+            connection = http.client.HTTPConnection("127.0.0.1", random.choice(self.ports), timeout=20)
             try:
                 connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
                 answer = connection.getresponse()
@@ -109,12 +126,11 @@ class Ledger(LimitedTest):
         threads = [threading.Thread(target=self.client, args=(number,), daemon=True) for number in range(CLIENTS)]
         for thread in threads:
             thread.start()
-        for _ in range(KILLS):
+        for kill in range(KILLS):
             seen = len(self.committed)
             wait_until(lambda seen=seen: len(self.committed) >= seen + CLIENTS or not any(t.is_alive() for t in threads),
                        "the clients get on")
-            self.server.kill()
-            self.server = self.start()
+            self.restart(kill % self.SERVERS)
         for thread in threads:
             thread.join(60)
             self.assertFalse(thread.is_alive())
@@ -126,8 +142,8 @@ class Ledger(LimitedTest):
             self.assertEqual(self.post("/v1/commit", {"id": reservation, "n": actual + 1})[0], 409)
         wait_until(lambda: self.left() == {tenant: QUOTA - used for tenant, used in self.used.items()},
                    "what the dead held is given back")
-        self.server.kill()
-        self.server = self.start()
+        for number in range(self.SERVERS):
+            self.restart(number)
         self.assertEqual(self.left(), {tenant: QUOTA - used for tenant, used in self.used.items()})
 
     def left(self) -> dict[int, int]:
@@ -140,6 +156,17 @@ class Ledger(LimitedTest):
             self.assertEqual(window, bucket)
             found[tenant] = window
         return found
+
+
+class LedgerInRedis(Ledger):
+    """With two servers on one Redis, which settle each other's reservations and end those of a killed one."""
+
+    SERVERS = 2
+
+    def make_store(self) -> str:
+        redis = RedisServer()
+        self.addCleanup(redis.close)
+        return f'redis: {{ nodes: ["127.0.0.1:{redis.port}"], deadline_ms: 1000 }}'
 
 
 if __name__ == "__main__":

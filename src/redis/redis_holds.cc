@@ -1,0 +1,686 @@
+#include "redis/redis_holds.h"
+
+#include <hiredis/hiredis.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "base/check.h"
+#include "base/units.h"
+#include "limit/debt.h"
+#include "limit/decide.h"
+#include "limit/gcra.h"
+#include "redis/errors.h"
+#include "redis/redis_store.h"
+#include "redis/script_call.h"
+#include "redis/window_text.h"
+#include "store/fallback.h"
+
+namespace sluice::redis {
+
+using request::Charge;
+using request::Error;
+using request::Group;
+using request::HoldAsk;
+using request::HoldCall;
+using request::HoldOutcome;
+using request::Verb;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// How often the thread looks for holds that are due, and after a failure.
+constexpr std::chrono::milliseconds look_every{200}, look_again{1'000};
+// Between two looks while more are due, so that decisions have their turn.
+constexpr std::chrono::milliseconds let_others{2};
+
+std::string joined(std::span<const int64_t> units) {
+  std::string text;
+  for (const int64_t n : units) text += (text.empty() ? "" : ",") + std::to_string(n);
+  return text;
+}
+
+bool is_counted(const Charge& charge) {
+  return limit::is_counted(charge.limits);
+}
+
+// Decides what has no counter. True: a charge of it refuses.
+bool decide_without(const Group& group, const request::Batch& batch, base::Time now) {
+  bool refuses = false;
+  int64_t unused = 0;
+  for (const Charge& charge : batch.charges.subspan(group.charge_first, group.charge_count)) {
+    if (is_counted(charge)) continue;
+    for (size_t i = 0; i < charge.limits.size(); ++i) {
+      limit::Decision& decision = batch.decisions[charge.decision_first + i];
+      if (charge.verb == Verb::charge)
+        decision = limit::debt::charge(nullptr, charge.limits[i], charge.cost, now,
+                                       limit::Overdrafts::none, unused);
+      else
+        decision = limit::decide(nullptr, charge.limits[i], charge.cost, now, nullptr);
+      refuses |= !decision.allowed;
+    }
+  }
+  return refuses;
+}
+
+template <class Number>
+bool next_number(std::string_view& text, Number& number) {
+  if (text.starts_with('n')) {
+    number = static_cast<Number>(base::never.us);
+    text.remove_prefix(std::min<size_t>(text.size(), 2));
+    return true;
+  }
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc()) return false;
+  text.remove_prefix(static_cast<size_t>(end - text.data()));
+  if (!text.empty()) text.remove_prefix(1);
+  return true;
+}
+
+std::string_view next_line(std::string_view& text) {
+  const std::string_view line = text.substr(0, text.find('\n'));
+  text.remove_prefix(std::min(text.size(), line.size() + 1));
+  return line;
+}
+
+bool read_numbers(std::string_view line, std::vector<int64_t>& numbers) {
+  numbers.clear();
+  while (!line.empty())
+    if (!next_number(line, numbers.emplace_back())) return false;
+  return true;
+}
+
+// The limit of a name as lua_settle.cc has it.
+std::optional<limit::Limit> limit_of(std::string_view text) {
+  using limit::Algorithm;
+  constexpr std::string_view letters = "famtslb";
+  constexpr std::array algorithms{Algorithm::fixed_window,   Algorithm::aligned_window,
+                                  Algorithm::aligned_window, Algorithm::token_bucket,
+                                  Algorithm::sliding_window, Algorithm::sliding_log,
+                                  Algorithm::fixed_bucket};
+  const size_t at = text.empty() ? letters.npos : letters.find(text.front());
+  if (at == letters.npos) return std::nullopt;
+  text.remove_prefix(1);
+  limit::Limit limit{algorithms[at]};
+  int64_t window = 0;
+  if (!next_number(text, limit.quota) || !next_number(text, window) ||
+      !next_number(text, limit.burst))
+    return std::nullopt;
+  if (letters[at] != 'm') {
+    limit.window = {window};
+    return limit;
+  }
+  limit.calendar = limit::Calendar::of_code(static_cast<uint64_t>(window));
+  if (!limit.calendar) return std::nullopt;
+  limit.window = limit::Calendar::nominal(limit.calendar.unit());
+  return limit;
+}
+
+int64_t sum_of(std::span<const int64_t> units) {
+  return std::accumulate(units.begin(), units.end(), int64_t{0});
+}
+
+}  // namespace
+
+// What the script has answered.
+struct RedisHolds::Said {
+  char outcome = 0;
+  uint64_t expired = 0, kept = 0;
+  int64_t ends_in = 0, returned = 0, charged = 0;
+  int late = 0, repeated = 0;  // repeated 2: it was released before
+  std::vector<int64_t> reserved, used;
+  std::optional<limit::Limit> limit;
+  limit::Decision decision{};
+  std::vector<std::string_view> groups;
+  std::string_view rule;
+};
+
+RedisHolds::RedisHolds(RedisStore& store, const Options& options, Scripts::Time time)
+    : store_(store),
+      shared_(store.shared_),
+      options_(options),
+      is_told_(time == Scripts::Time::told),
+      plain_(holds_text(false, time)),
+      wide_(holds_text(true, time)),
+      head_(shared_.options.key_prefix) {
+  if (!is_told_) thread_ = std::thread([this] { run(); });
+}
+
+RedisHolds::~RedisHolds() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  stop_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+// ---- Calls ----
+
+RedisHolds::Call RedisHolds::call_of(char what, const HoldCall& call,
+                                     std::span<const int64_t> units, base::Duration ttl) const {
+  const std::string name = std::string(call.user) + ':' +
+                           (call.ask == HoldAsk::reserve ? call.made_id : std::string(call.id));
+  const std::string ends = head_ + "holds";
+  const size_t of_user =
+      call.user.empty() ? options_.most : std::max<size_t>(options_.most / options_.user_part, 1);
+  return {3,
+          {ends, head_ + "hold:" + name,
+           call.user.empty() ? ends : ends + ':' + std::string(call.user), std::string(1, what),
+           name, std::to_string(options_.remember.us), std::to_string(options_.most),
+           std::to_string(of_user), "", std::to_string(ttl.us), joined(units)}};
+}
+
+// The groups of a batch, with the keys of their counters.
+void RedisHolds::add_charges(Call& to, const request::Batch& batch,
+                             std::span<const Share> shares) const {
+  thread_local LimitTexts texts;
+  to.words.push_back(std::to_string(batch.groups.size()));
+  std::vector<std::string> keys;
+  for (const Group& group : batch.groups) {
+    bool refuses = false;
+    size_t count = 0;
+    for (uint32_t i = group.charge_first; i < group.charge_first + group.charge_count; ++i)
+      if (is_counted(batch.charges[i]))
+        ++count;
+      else
+        refuses |= std::ranges::any_of(batch.charges[i].limits, [](const limit::Limit& limit) {
+          return limit.algorithm == limit::Algorithm::deny;
+        });
+    to.words.emplace_back(group.may_fail ? refuses ? "S" : "s" : refuses ? "E" : "e");
+    to.words.push_back(std::to_string(count));
+    for (uint32_t i = group.charge_first; i < group.charge_first + group.charge_count; ++i) {
+      const Charge& charge = batch.charges[i];
+      if (!is_counted(charge)) continue;
+      const std::string counter =
+          std::string(charge.space->prefix).append(charge.key).append(charge.space->suffix);
+      keys.push_back(head_ + counter);
+      std::string subjects;
+      for (int bit = 0; bit < 64; ++bit)
+        if ((shares[i].subjects >> bit & 1) != 0) subjects += std::to_string(bit + 1) + ' ';
+      const int64_t ahead = shared_.queues.any() ? shared_.queues.ahead(counter, 0) : 0;
+      for (std::string word :
+           {std::to_string(charge.cost), std::to_string(ahead),
+            std::to_string(charge.space->keep_fresh_for.us / 1000),
+            texts.of(charge.limits, charge.limits_id).name,
+            std::string(carry_word(charge.space->carry)) + std::to_string(head_.size()), subjects,
+            std::string(shares[i].rule), std::string(charge.key), overdrafts_text(charge)})
+        to.words.push_back(std::move(word));
+    }
+  }
+  to.words.insert(to.words.begin() + static_cast<std::ptrdiff_t>(to.keys), keys.begin(),
+                  keys.end());
+  to.keys += keys.size();
+}
+
+std::string RedisHolds::boundaries(std::span<const limit::Calendar> calendars,
+                                   base::Time now) const {
+  std::string text;
+  for (const limit::Calendar& calendar : calendars) {
+    limit::Limit limit{limit::Algorithm::aligned_window};
+    limit.calendar = calendar;
+    limit.window = limit::Calendar::nominal(calendar.unit());
+    text += std::to_string(calendar.code()) + ':' + boundaries_of(limit, now) + ';';
+  }
+  return text;
+}
+
+// Those of the limits that are held are likely to be needed when the holds are settled.
+void RedisHolds::remember_calendars(const request::Batch& batch) {
+  for (const Charge& charge : batch.charges)
+    for (const limit::Limit& limit : charge.limits) {
+      if (!limit.calendar) continue;
+      const std::lock_guard lock(calendars_mutex_);
+      if (std::ranges::find(calendars_, limit.calendar) != calendars_.end()) continue;
+      if (calendars_.size() >= calendars_max) calendars_.erase(calendars_.begin());
+      calendars_.push_back(limit.calendar);
+    }
+}
+
+bool RedisHolds::is_again(std::string_view text, const Script*& script, const Build& build,
+                          base::Time now, Call& next) {
+  std::vector<limit::Calendar> calendars;
+  if (script == nullptr || (text == "~w" && script == &plain_)) {
+    script = script == nullptr ? &plain_ : &wide_;
+    const std::lock_guard lock(calendars_mutex_);
+    calendars = calendars_;
+  } else if (text.starts_with("~b ")) {
+    std::vector<int64_t> codes;
+    if (!read_numbers(text.substr(3), codes)) return false;
+    for (const int64_t code : codes) {
+      const limit::Calendar one = limit::Calendar::of_code(static_cast<uint64_t>(code));
+      if (!one || one.zone_name().empty()) return false;
+      calendars.push_back(one);
+    }
+  } else {
+    return false;
+  }
+  next = build();
+  next.words[next.keys + calendars_at] = boundaries(calendars, now);
+  if (is_told_) next.words.push_back(std::to_string(now.us));
+  return true;
+}
+
+// Sends the call that `build` makes, or takes its answer. False: there is none yet.
+bool RedisHolds::ask(const Asker& asker, base::Time now, const Build& build, std::string& text,
+                     Error& error) {
+  using What = WorkerClient::TextAnswer::What;
+  if (asker.completions == nullptr) {
+    error = ask_here(now, build, text);
+    return true;
+  }
+  WorkerClient* const client = store_.client_of(*asker.completions);
+  SLUICE_CHECK(client != nullptr);
+  WorkerClient::TextAnswer answer = client->text_answer(asker.ticket, now);
+  if (answer.what == What::later) return false;
+  const Script* script = answer.script;
+  Call next;
+  const bool sends =
+      answer.what == What::none || (answer.what == What::text && answer.times < calls_max);
+  if (!sends || !is_again(answer.text, script, build, now, next)) {
+    text = std::move(answer.text);
+    error = answer.error;
+    return true;
+  }
+  std::string bytes;
+  append_array(bytes, next.words.size() + 3);
+  append_bulk(bytes, std::string_view("EVALSHA"));
+  append_bulk(bytes, std::string_view(script->sha));
+  append_bulk(bytes, static_cast<int64_t>(next.keys));
+  for (const std::string& word : next.words) append_bulk(bytes, word);
+  error = client->ask_text(asker.ticket, *script, std::move(bytes), now);
+  return error != Error::none;
+}
+
+Answer RedisHolds::send_here(const Script& script, const Call& call) const {
+  const std::string keys = std::to_string(call.keys);
+  std::vector<std::string_view> words{"EVALSHA", script.sha, keys};
+  words.insert(words.end(), call.words.begin(), call.words.end());
+  const std::lock_guard lock(line_mutex_);
+  if (!line_) {
+    auto opened = store_.metadata_.connect(&stopping_);
+    if (!opened) return nullptr;
+    line_ = *std::move(opened);
+  }
+  Answer answer = line_->ask(words);
+  if (is_error(answer) && answer && text_of(*answer).starts_with("NOSCRIPT")) {
+    words[0] = "EVAL";
+    words[1] = script.text;
+    answer = line_->ask(words);
+  }
+  // Also one that takes no writes is looked for anew.
+  if (!answer || (is_error(answer) && error_of(text_of(*answer)) == Error::read_only))
+    line_.reset();
+  return answer;
+}
+
+Error RedisHolds::ask_here(base::Time now, const Build& build, std::string& text) {
+  const Script* script = nullptr;
+  Call call;
+  for (size_t times = 0; times < calls_max && is_again(text, script, build, now, call); ++times) {
+    const Answer answer = send_here(*script, call);
+    if (!answer) return Error::store;
+    text = text_of(*answer);
+    if (!is_error(answer)) continue;
+    shared_.log_refusal(text.substr(0, 300));
+    return error_of(text);
+  }
+  return Error::none;
+}
+
+// ---- Answers ----
+
+bool RedisHolds::read(std::string_view text, Said& said) {
+  std::string_view line = next_line(text);
+  size_t groups = 0;
+  if (line.size() < 2) return false;
+  said.outcome = line.front();
+  line.remove_prefix(2);
+  if (!next_number(line, said.expired) || !next_number(line, said.kept) ||
+      !next_number(line, said.ends_in) || !next_number(line, said.returned) ||
+      !next_number(line, said.charged) || !next_number(line, said.late) ||
+      !next_number(line, said.repeated) || !next_number(line, groups))
+    return false;
+  if (!read_numbers(next_line(text), said.reserved) || !read_numbers(next_line(text), said.used))
+    return false;
+  line = next_line(text);
+  if (line != "-") {
+    said.limit = limit_of(line.substr(0, line.find(' ')));
+    line.remove_prefix(std::min(line.size(), line.find(' ') + 1));
+    said.decision.allowed = said.outcome != 'r';
+    if (!said.limit || !next_number(line, said.decision.limit) ||
+        !next_number(line, said.decision.remaining) ||
+        !next_number(line, said.decision.reset_after.us) ||
+        !next_number(line, said.decision.retry_after.us))
+      return false;
+  }
+  for (size_t i = 0; i < groups; ++i) said.groups.push_back(next_line(text));
+  said.rule = text;
+  return true;
+}
+
+void RedisHolds::take(HoldCall& call, const Said& said) {
+  count(Event::expired, said.expired);
+  count(Event::kept, said.kept);
+  switch (said.outcome) {
+    case 'd':
+      call.outcome = HoldOutcome::done;
+      break;
+    case 'r':
+      call.outcome = HoldOutcome::refused;
+      break;
+    case 'i':
+      call.outcome = HoldOutcome::in_use;
+      break;
+    case 's':
+      call.outcome = HoldOutcome::settled;
+      break;
+    case 'e':
+      call.outcome = HoldOutcome::ended;
+      break;
+    case 'n':
+      call.outcome = HoldOutcome::wrong_number;
+      break;
+    case 'f':
+      call.outcome = HoldOutcome::full;
+      break;
+    default:
+      call.outcome = HoldOutcome::unknown;
+  }
+  call.error = Error::none;
+  call.ends_in = {said.ends_in};
+  call.reserved = said.reserved;
+  call.used = said.used;
+  call.returned = said.returned;
+  call.charged = said.charged;
+  call.late = said.late == 1;
+  call.repeated = said.repeated == 1;
+  call.has_decision = said.limit.has_value();
+  if (!said.limit) return;
+  call.limit = *said.limit;
+  call.decision = said.decision;
+  call.rule = said.rule;
+}
+
+// Reads the decisions of all groups.
+bool RedisHolds::read_groups(const Said& said, const request::Batch& batch, base::Time now) {
+  if (said.groups.size() != batch.groups.size()) return false;
+  std::vector<Charge> counted;
+  for (size_t i = 0; i < batch.groups.size(); ++i) {
+    Group& group = batch.groups[i];
+    const auto charges = batch.charges.subspan(group.charge_first, group.charge_count);
+    counted.clear();
+    std::ranges::copy_if(charges, std::back_inserter(counted), is_counted);
+    group.error = Error::none;
+    group.parked = group.answered = false;
+    if (read_answer(said.groups[i], counted, batch.decisions, group.allowed, now) !=
+        ScriptReply::decided)
+      return false;
+    auto from = counted.cbegin();
+    for (Charge& charge : charges)
+      if (is_counted(charge)) charge.dropped = from++->dropped;
+    decide_without(group, batch, now);
+  }
+  return true;
+}
+
+// By its rules' on_store_error. No other table keeps holds, so `local` is as `error`.
+void RedisHolds::fail(HoldCall& call, const request::Batch& batch, Error error, base::Time now) {
+  bool decided = true, allowed = true;
+  for (Group& group : batch.groups) {
+    store::fall_back(group, batch, error, now);
+    if (group.may_fail) continue;
+    decided &= group.error == Error::none;
+    allowed &= group.allowed;
+  }
+  call.made_id.clear();
+  call.error = error;
+  call.outcome = !decided  ? HoldOutcome::failed
+                 : allowed ? HoldOutcome::not_held
+                           : HoldOutcome::refused;
+  if (call.outcome == HoldOutcome::refused) count(Event::refused);
+}
+
+// Has it a counter that cannot be held? The log says so.
+bool RedisHolds::refuses_by_name(const request::Batch& batch) const {
+  const auto is_foreign = [](const Charge& charge) {
+    return charge.keeps_limits || charge.costs != nullptr || window_text::holds(charge) ||
+           (charge.space->encoding != request::KeyEncoding::own &&
+            charge.space->encoding != request::KeyEncoding::window_text) ||
+           std::ranges::any_of(charge.limits, limit::gcra::is_gcra, &limit::Limit::algorithm);
+  };
+  const auto at = std::ranges::find_if(batch.charges, is_foreign);
+  if (at == batch.charges.end()) return false;
+  shared_.log_refusal("a reservation needs the counter " + at->space->prefix +
+                      std::string(at->key.substr(0, 200)) +
+                      ", which Redis keeps in the form of other programs or with the limits of its "
+                      "requests: such units cannot be given back; take and put them instead");
+  return true;
+}
+
+// ---- What is asked ----
+
+bool RedisHolds::reserve(HoldCall& call, const request::HoldTerms& terms,
+                         const request::Batch& batch, std::span<const Share> shares,
+                         std::span<const int64_t> units, base::Time now, const Asker& asker) {
+  SLUICE_CHECK(shares.size() == batch.charges.size() && units.size() <= 64);
+  if (refuses_by_name(batch)) {
+    fail(call, batch, Error::store, now);
+    return true;
+  }
+  if (call.made_id.empty()) call.made_id = call.id.empty() ? make_id() : std::string(call.id);
+  std::string text;
+  Error error = Error::none;
+  const auto build = [&] {
+    remember_calendars(batch);
+    const base::Duration ttl = call.ttl.us > 0 ? call.ttl : options_.ttl;
+    Call its = call_of('v', call, units, {std::min(ttl.us, terms.ttl_max.us)});
+    for (std::string word : {std::to_string(call.content), std::to_string(terms.ttl_max.us),
+                             std::string(terms.keeps ? "k" : "") + (terms.ignores_late ? "i" : ""),
+                             std::string(call.holder)})
+      its.words.push_back(std::move(word));
+    add_charges(its, batch, shares);
+    return its;
+  };
+  if (!ask(asker, now, build, text, error)) return false;
+  Said said;
+  if (error == Error::none && !read(text, said)) error = Error::store;
+  const bool has_groups = said.outcome == 'd' || said.outcome == 'r';
+  if (error == Error::none && has_groups) {
+    if (said.repeated == 1) {
+      // The counters tell how they stand.
+      for (Charge& charge : batch.charges) {
+        charge.verb = Verb::peek;
+        charge.cost = 0;
+      }
+    }
+    if (!read_groups(said, batch, now)) error = Error::store;
+    // It is held, whatever its rules say now.
+    if (said.repeated == 1)
+      for (Group& group : batch.groups) group.allowed = true;
+  }
+  if (error != Error::none) {
+    fail(call, batch, error, now);
+    return true;
+  }
+  take(call, said);
+  call.has_decision = false;
+  if (call.outcome == HoldOutcome::done) {
+    shared_.has_holds.store(true, std::memory_order_relaxed);
+    count(call.repeated ? Event::repeated : Event::held);
+  } else if (call.outcome == HoldOutcome::refused) {
+    count(Event::refused);
+    call.made_id.clear();
+  }
+  return true;
+}
+
+bool RedisHolds::settle(HoldCall& call, base::Time now, const Asker& asker) {
+  constexpr std::string_view letters = "vxncr";  // by HoldAsk
+  std::string text;
+  Error error = Error::none;
+  const auto build = [&] {
+    return call_of(letters[static_cast<size_t>(call.ask)], call, call.units, call.ttl);
+  };
+  if (!ask(asker, now, build, text, error)) return false;
+  Said said;
+  if (error == Error::none && !read(text, said)) error = Error::store;
+  if (error != Error::none) {
+    call.outcome = HoldOutcome::failed;
+    call.error = error;
+    return true;
+  }
+  take(call, said);
+  if (call.outcome != HoldOutcome::unknown) call.made_id = call.id;
+  if (call.outcome == HoldOutcome::unknown) count(Event::unknown);
+  if (call.outcome == HoldOutcome::refused) count(Event::refused);
+  if (call.outcome != HoldOutcome::done) return true;
+  if (call.repeated) {
+    count(Event::repeated);
+  } else if (call.ask == HoldAsk::commit) {
+    count(call.late ? Event::late : Event::committed);
+    reserved_units_.fetch_add(static_cast<uint64_t>(sum_of(call.reserved)),
+                              std::memory_order_relaxed);
+    used_units_.fetch_add(static_cast<uint64_t>(sum_of(call.used)), std::memory_order_relaxed);
+  } else if (call.ask == HoldAsk::release && said.repeated == 0) {
+    count(Event::released);
+  }
+  return true;
+}
+
+bool RedisHolds::charge_unknown(HoldCall& call, const request::Batch& batch,
+                                std::span<const Share> shares, base::Time now, const Asker& asker,
+                                bool& known) {
+  known = false;
+  std::string text;
+  Error error = refuses_by_name(batch) ? Error::store : Error::none;
+  const auto build = [&] {
+    remember_calendars(batch);
+    Call its = call_of('k', call, call.units, {});
+    its.words.resize(its.words.size() + 4);
+    add_charges(its, batch, shares);
+    return its;
+  };
+  if (error == Error::none && !ask(asker, now, build, text, error)) return false;
+  Said said;
+  if (error == Error::none && !read(text, said)) error = Error::store;
+  known = error == Error::none && said.groups.empty() && !batch.groups.empty();
+  if (error == Error::none && !known && !read_groups(said, batch, now)) error = Error::store;
+  if (error != Error::none) {
+    for (Group& group : batch.groups) {
+      group.allowed = group.parked = group.answered = false;
+      group.error = error;
+    }
+    call.outcome = HoldOutcome::failed;
+    call.error = error;
+    return true;
+  }
+  const bool has_decision = known && said.limit.has_value();
+  take(call, said);
+  call.made_id = call.id;
+  call.has_decision = has_decision;
+  if (known && call.outcome == HoldOutcome::done) {
+    count(call.repeated ? Event::repeated : call.late ? Event::late : Event::committed);
+  } else if (!known) {
+    call.reserved.clear();
+    call.used = call.units;
+  }
+  return true;
+}
+
+// ---- Ends ----
+
+// Ends some that are due. False: Redis cannot be asked. `ended`: how many, and more than none while
+// more are due.
+bool RedisHolds::end_some(base::Time now, size_t& ended) {
+  ended = 0;
+  const std::string ends = head_ + "holds";
+  const auto call = [&](size_t count) {
+    Call its{1, {ends, "s", "", std::to_string(options_.remember.us), std::to_string(count)}};
+    if (is_told_) {
+      its.words.resize(its.keys + calendars_at + 1);
+      its.words.push_back(std::to_string(now.us));
+    }
+    return its;
+  };
+  Answer answer = send_here(plain_, call(ends_at_once));
+  if (answer && !is_error(answer) && text_of(*answer) == "~w")
+    answer = send_here(wide_, call(ends_at_once / 8));
+  if (is_error(answer)) {
+    if (answer) shared_.log_refusal("holds are not ended: " + std::string(text_of(*answer)));
+    return false;
+  }
+  std::vector<int64_t> said;
+  if (!read_numbers(text_of(*answer), said) || said.size() != 4) return false;
+  count(Event::expired, static_cast<uint64_t>(said[0]));
+  count(Event::kept, static_cast<uint64_t>(said[1]));
+  held_.store(static_cast<size_t>(said[2]), std::memory_order_relaxed);
+  shared_.has_holds.store(said[2] > 0, std::memory_order_relaxed);
+  ended = static_cast<size_t>(said[0] + said[1] + said[3]);
+  return true;
+}
+
+void RedisHolds::end_due(base::Time now) {
+  size_t ended = 1;
+  while (is_told_ && ended > 0 && end_some(now, ended)) continue;
+}
+
+void RedisHolds::run() {
+  for (;;) {
+    size_t ended = 0;
+    const bool is_there = end_some({}, ended);
+    std::unique_lock lock(mutex_);
+    stop_.wait_for(lock,
+                   !is_there   ? look_again
+                   : ended > 0 ? let_others
+                               : look_every,
+                   [this] { return stopping_.load(); });
+    if (stopping_) return;
+  }
+}
+
+// ---- For people ----
+
+void RedisHolds::each(base::Time now, const std::function<bool(const Listed&)>& visit) const {
+  for (size_t from = 0; from < options_.most && !stopping_; from += listed_at_once) {
+    Call call{
+        1, {head_ + "holds", "l", "", "0", std::to_string(from), std::to_string(listed_at_once)}};
+    if (is_told_) call.words.push_back(std::to_string(now.us));
+    const Answer answer = send_here(plain_, call);
+    if (is_error(answer) || answer->type != REDIS_REPLY_ARRAY || answer->elements == 0) return;
+    for (size_t i = 0; i < answer->elements; ++i) {
+      const redisReply& its = *answer->element[i];
+      if (its.type != REDIS_REPLY_ARRAY || its.elements != 8) continue;
+      const auto text = [&](size_t k) { return text_of(*its.element[k]); };
+      Listed one;
+      const std::string_view name = text(0);
+      const size_t colon = std::min(name.rfind(':'), name.size() - 1);
+      one.user = name.substr(0, colon);
+      one.id = name.substr(colon + 1);
+      one.holder = text(1);
+      one.units = number_of(*its.element[2]);
+      one.age = {std::max<int64_t>(now.us - number_of(*its.element[3]), 0)};
+      one.ends_in = {std::max<int64_t>(number_of(*its.element[4]) - now.us, 0)};
+      one.rule = text(5);
+      one.actor = text(6);
+      one.counter = text(7);
+      if (!visit(one)) return;
+    }
+  }
+}
+
+store::HoldBook::Figures RedisHolds::figures() const {
+  Figures figures;
+  figures.holds = held_.load(std::memory_order_relaxed);
+  for (size_t i = 0; i < events_.size(); ++i) figures.events[i] = events_[i].load();
+  figures.reserved_units = reserved_units_.load();
+  figures.used_units = used_units_.load();
+  return figures;
+}
+
+}  // namespace sluice::redis

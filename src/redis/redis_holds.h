@@ -1,0 +1,116 @@
+// The holds whose counters are in one Redis or Valkey, also behind Sentinel (store/hold_book.h):
+// what each is, is there as well, changed by the same call of a script as its counters
+// (lua_holds.cc). So each server that uses that Redis settles the holds of all others, and ends
+// those whose server has gone.
+//
+//   end       A thread ends those that are due, some at a time: takes pay nothing for it. They end
+//             within a second; one that is asked about before is ended then.
+//   bound     `most` are held in that Redis, by all servers. Those that are settled are remembered
+//             by a key with a TTL each, and are not counted.
+//   restart   What Redis loses is lost: a hold without its counter's record gives nothing back.
+//   refused   Counters that other programs share, and those that keep their limits, cannot be held.
+//
+// Calls with an Asker are sent on the worker's own connection; those without one block, on another.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "limit/calendar.h"
+#include "redis/blocking_connection.h"
+#include "redis/scripts.h"
+#include "redis/shared.h"
+#include "store/hold_book.h"
+
+namespace sluice::redis {
+
+class RedisStore;
+
+class RedisHolds final : public store::HoldBook {
+ public:
+  RedisHolds(RedisStore& store, const Options& options, Scripts::Time time);
+  ~RedisHolds() override;
+  RedisHolds(const RedisHolds&) = delete;
+  RedisHolds& operator=(const RedisHolds&) = delete;
+
+  bool reserve(request::HoldCall& call, const request::HoldTerms& terms,
+               const request::Batch& batch, std::span<const Share> shares,
+               std::span<const int64_t> units, base::Time now, const Asker& asker) override;
+  bool settle(request::HoldCall& call, base::Time now, const Asker& asker) override;
+  bool charge_unknown(request::HoldCall& call, const request::Batch& batch,
+                      std::span<const Share> shares, base::Time now, const Asker& asker,
+                      bool& known) override;
+  // Its own thread does. With the time of each call (Scripts::Time::told) it blocks, and ends all.
+  void end_due(base::Time now) override;
+  void each(base::Time now, const std::function<bool(const Listed&)>& visit) const override;
+  // The holds of that Redis, as the thread saw them last; all else is of this server.
+  Figures figures() const override;
+  const Options& options() const override { return options_; }
+
+ private:
+  struct Said;
+  // A call of the script (lua_holds.cc): its keys, then its arguments.
+  struct Call {
+    size_t keys = 3;
+    std::vector<std::string> words{};
+  };
+  using Build = std::function<Call()>;
+  static constexpr size_t calendars_at = 5;  // of the arguments: the boundaries of calendars
+  static constexpr size_t ends_at_once = 50, listed_at_once = 100, calls_max = 8;
+  static constexpr size_t calendars_max = 8;
+
+  Call call_of(char what, const request::HoldCall& call, std::span<const int64_t> units,
+               base::Duration ttl) const;
+  void add_charges(Call& to, const request::Batch& batch, std::span<const Share> shares) const;
+  bool ask(const Asker& asker, base::Time now, const Build& build, std::string& text,
+           request::Error& error);
+  request::Error ask_here(base::Time now, const Build& build, std::string& text);
+  Answer send_here(const Script& script, const Call& call) const;
+  // The call that must follow this answer. False: none, it is the last.
+  bool is_again(std::string_view text, const Script*& script, const Build& build, base::Time now,
+                Call& next);
+  std::string boundaries(std::span<const limit::Calendar> calendars, base::Time now) const;
+  void remember_calendars(const request::Batch& batch);
+  static bool read(std::string_view text, Said& said);
+  void take(request::HoldCall& call, const Said& said);
+  static bool read_groups(const Said& said, const request::Batch& batch, base::Time now);
+  bool refuses_by_name(const request::Batch& batch) const;
+  void fail(request::HoldCall& call, const request::Batch& batch, request::Error error,
+            base::Time now);
+  bool end_some(base::Time now, size_t& ended);
+  void run();
+  void count(Event event, uint64_t times = 1) {
+    events_[static_cast<size_t>(event)].fetch_add(times, std::memory_order_relaxed);
+  }
+
+  RedisStore& store_;
+  Shared& shared_;
+  const Options options_;
+  const bool is_told_;
+  const Script plain_, wide_;
+  const std::string head_;  // before all keys
+  std::atomic<size_t> held_{0};
+  std::array<std::atomic<uint64_t>, event_names.size()> events_{};
+  std::atomic<uint64_t> reserved_units_{0}, used_units_{0};
+  mutable std::mutex calendars_mutex_;
+  std::vector<limit::Calendar> calendars_;  // of the holds that were made here: the last ones
+  mutable std::mutex line_mutex_;           // of the next one
+  mutable std::unique_ptr<BlockingConnection> line_;
+  std::mutex mutex_;  // for the rest between two looks
+  std::condition_variable stop_;
+  std::atomic<bool> stopping_{false};
+  std::thread thread_;
+};
+
+}  // namespace sluice::redis
