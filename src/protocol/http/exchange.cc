@@ -447,10 +447,11 @@ Exchange::Begun Exchange::begin_hold(const Question& question, const RequestFiel
                                      const ConnectionContext& around, uint32_t note,
                                      request::Requests& requests) {
   if (!around.peer.keeps_holds)
-    return refuse(problems::not_yet,
-                  "reservations need counters in memory, on disk or in a Redis that is no cluster, "
-                  "and this server has them in Redis Cluster; take before the work, or charge after "
-                  "it");
+    return refuse(
+        problems::not_yet,
+        "reservations need counters in memory, on disk or in a Redis that is no cluster, "
+        "and this server has them in Redis Cluster; take before the work, or charge after "
+        "it");
   if (!may_read(question, fields)) return Begun::ready;
   body_ = question.body;
   TakeBody& body = around.worker.body;
