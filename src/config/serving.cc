@@ -169,7 +169,7 @@ struct OpenedStore {
   const metrics::Source* metrics = nullptr;  // the store's; lives as long as the store
   // Of a store that keeps holds itself (server::Options::make_holds).
   std::function<std::unique_ptr<store::HoldBook>(const store::HoldBook::Options&)> make_holds;
-  base::Diagnostics diagnostics;             // warnings
+  base::Diagnostics diagnostics;  // warnings
   std::string location;  // for the banner: the place of the counters, and when they are forgotten
 };
 
