@@ -40,6 +40,8 @@ constexpr const char* hold_rules =
     "  - { name: half, match: { half: \"*\" }, actor: half,\n"
     "      limit: { quota: 100, window: 1h, algorithm: fixed_window },\n"
     "      reserve: { max_fraction: 0.5 } }\n"
+    "  - { name: places, match: { places: \"*\" }, actor: places,\n"
+    "      limit: { quota: 1, algorithm: concurrency, lease: 60s, max_lease: 5m } }\n"
     "  - { name: closed, match: { closed: \"*\" }, deny: true }\n"
     "  - { name: open, match: { open: \"*\" }, unlimited: true }\n";
 
@@ -492,26 +494,67 @@ TEST(HttpHolds, RulesWithoutACounterHoldNothing) {
 
 // ---- Refusals ----
 
-TEST(HttpHolds, WhatIsNotThereYetIsRefusedByName) {
+TEST(HttpHolds, WhatIsNotThereIsRefusedByName) {
   const Door door("{}", hold_rules);
   const Hold hold(door, HttpVersion::http1, "tokens", "later");
-  const Json waits = told(hold.reserve(1, {{"timeout", 5}}), 400);
-  EXPECT_EQ(waits.at("pointer"), "/timeout");
-  EXPECT_EQ(hold.ask("/v1/acquire", hold.subject()).status, 501);
+  const Json several =
+      with(takes({hold.subject(), hold.subject()}), {{"id", hold.id}, {"timeout", 5}});
+  EXPECT_EQ(told(hold.ask("/v1/reserve", several), 400).at("pointer"), "/timeout");
+  EXPECT_EQ(problem_of(hold.ask("/v1/acquire", hold.subject())), "no-places");
   EXPECT_EQ(hold.ask("/v1/cancel", {{"id", hold.id}}).status, 404);
 }
 
-TEST(HttpHolds, AServerWithCountersOnDiskSaysThatItKeepsNone) {
-  const Folder data;
-  const Door door("{}",
-                  std::string(hold_rules) + "store: { path: \"" + data.path() + "/data\" }\n");
-  const Hold hold(door, HttpVersion::http1, "tokens", "disk");
-  for (const HttpAnswer& answer :
-       {hold.reserve(1), hold.extend(1), hold.renew(), hold.commit(1), hold.release()}) {
-    EXPECT_EQ(answer.status, 501);
-    EXPECT_EQ(problem_of(answer), "not-yet");
+// ---- Waits, places, a restart ----
+
+TEST(HttpHolds, AReserveWaitsForTheEndOfAnother) {
+  const Door door("{}", hold_rules);
+  for (const HttpVersion version : http_versions) {
+    const Hold hold(door, version, "tokens", "waits");
+    EXPECT_EQ(hold.reserve(90, {{"ttl", 0.3}}).status, 200);
+    Hold next(door, version, "tokens", "waits");
+    next.id += "-2";
+    const Json held = told(next.reserve(50, {{"timeout", 60}}));
+    EXPECT_GT(held.at("waited"), 0);
+    EXPECT_EQ(held.at("reserved"), 50);
+    EXPECT_EQ(hold.left(), 50);
+    Hold last(door, version, "tokens", "waits");
+    last.id += "-3";
+    EXPECT_EQ(problem_of(last.reserve(51, {{"timeout", 0.05}})), "wait-timeout");
+    EXPECT_EQ(hold.left(), 50);
   }
-  EXPECT_EQ(hold.left(), 100);
+}
+
+TEST(HttpHolds, APlaceIsAcquiredRenewedAndReleased) {
+  const Door door("{}", hold_rules);
+  for (const HttpVersion version : http_versions) {
+    const Hold hold(door, version, "places", "pool");
+    const auto acquire = [&](const std::string& id, const Json& more = Json::object()) {
+      return hold.ask("/v1/acquire", with(with(hold.subject(), {{"id", id}}), more));
+    };
+    const Json held = told(acquire(hold.id, {{"holder", "worker"}}));
+    EXPECT_EQ(held.at("reserved"), 1);
+    EXPECT_EQ(problem_of(acquire(hold.id + "-2")), "quota-exceeded");
+    EXPECT_EQ(told(hold.renew()).at("id"), hold.id);
+    EXPECT_EQ(told(hold.release()).at("returned"), 1);
+    EXPECT_EQ(acquire(hold.id + "-2", {{"release_on_close", true}}).status, 200);
+    // Its connection is gone, as each request has its own.
+    EXPECT_EQ(acquire(hold.id + "-3", {{"timeout", 60}}).status, 200);
+  }
+}
+
+TEST(HttpHolds, OfAServerWithCountersOnDiskAreThereAfterARestart) {
+  const Folder data;
+  const std::string settings =
+      std::string(hold_rules) + "store: { path: \"" + data.path() + "/data\" }\n";
+  {
+    const Door door("{}", settings);
+    EXPECT_EQ(Hold(door, HttpVersion::http1, "tokens", "disk").reserve(40).status, 200);
+  }
+  const Door door("{}", settings);
+  const Hold hold(door, HttpVersion::http1, "tokens", "disk");
+  EXPECT_EQ(hold.left(), 60);
+  EXPECT_EQ(told(hold.commit(12)).at("returned"), 28);
+  EXPECT_EQ(hold.left(), 88);
 }
 
 // ---- Users ----

@@ -171,9 +171,9 @@ TEST(HttpProblems, PathsAndMethods) {
   }
 }
 
-TEST(HttpProblems, AReservedPathIs501) {
+TEST(HttpProblems, AnAcquireOfWhatHasNoPlacesIs400) {
   const Door door;
-  expect_refused(door, {post("/v1/acquire", one_jar), 501, "not-yet"});
+  expect_refused(door, {post("/v1/acquire", one_jar), 400, "no-places"});
 }
 
 TEST(HttpProblems, Negotiation) {

@@ -108,7 +108,7 @@ TEST_F(HttpUsers, MayDoWhatTheirRightsAllow) {
   }
   expect_status(ops_, "/v1/wait", 403);
   expect_status(ops_, "/v1/reserve", 403);
-  expect_status(app_, "/v1/acquire", 501);
+  expect_status(app_, "/v1/acquire", 400);
   expect_status("Bearer " + token_of_ops, "/v1/peek", 200);
   const HttpAnswer refused =
       ask(HttpVersion::http1, door_->port(), as(app_, post("/v1/peek", any_jar)));

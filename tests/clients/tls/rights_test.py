@@ -60,7 +60,7 @@ HTTP: dict[tuple[str, str], tuple[str, object]] = {
     ("POST", "/v1/reserve"): ("take", ENTRIES),
     **{("POST", f"/v1/{word}"): ("take", {"id": "hold-0000-0000-1"}) for word in ("renew", "release")},  # unknown: 404
     **{("POST", f"/v1/{word}"): ("take", {"id": "hold-0000-0000-1", "n": 1}) for word in ("extend", "commit")},
-    ("POST", "/v1/acquire"): ("take", ENTRIES),  # of a later version: 501
+    ("POST", "/v1/acquire"): ("take", ENTRIES),  # without places: 400
     **{(method, f"/v1/{word}"): (NONE, None) for method in ("GET", "HEAD") for word in ("health", "openapi.json")},
     ("GET", "/auth"): (NONE, None), ("GET", "/auth/{profile}"): (NONE, None),
 }
