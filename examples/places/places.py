@@ -17,8 +17,8 @@ class NoPlace(Exception):
     """There was none in time."""
 
 
-def ask(server: str, path: str, body: dict) -> int:
-    connection = http.client.HTTPConnection(server, timeout=body.get("timeout", 0) + 10)
+def ask(server: str, path: str, body: dict, seconds: float = 10) -> int:
+    connection = http.client.HTTPConnection(server, timeout=body.get("timeout", 0) + seconds)
     try:
         connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
         return connection.getresponse().status
@@ -30,7 +30,8 @@ def ask(server: str, path: str, body: dict) -> int:
 def place(pool: str, server: str = "localhost:8390", lease: float = 30, timeout: float = 60, holder: str = ""):
     its_id, until = uuid.uuid4().hex, time.monotonic() + timeout
     while True:
-        left = max(until - time.monotonic(), 0)
+        held = time.monotonic()
+        left = max(until - held, 0)
         try:
             status = ask(server, "/v1/acquire", {"entries": {"pool": pool}, "id": its_id, "ttl": lease,
                                                  "timeout": round(left, 3), "holder": holder})
@@ -38,17 +39,18 @@ def place(pool: str, server: str = "localhost:8390", lease: float = 30, timeout:
             status = 503  # sent again with its id it is the same place
         if status == 200:
             break
-        if status not in (429, 503) or left == 0:
+        if status in (409, 410):  # it was granted, and ended before the answer came
+            its_id = uuid.uuid4().hex
+        elif status not in (429, 503) or left == 0:
             raise NoPlace(f"{pool}: {status}")
         time.sleep(min(left, 0.1))
     lost, done = threading.Event(), threading.Event()
 
-    def renew() -> None:
-        held = time.monotonic()
-        while not done.wait(lease / 3):
+    def renew(held: float) -> None:
+        while not done.wait(min(lease / 3, max(held + lease - time.monotonic(), 0))):
             asked = time.monotonic()
             try:
-                status = ask(server, "/v1/renew", {"id": its_id})
+                status = ask(server, "/v1/renew", {"id": its_id}, min(10, lease / 3))
             except (OSError, http.client.HTTPException):
                 status = 503
             if status == 200:
@@ -56,7 +58,8 @@ def place(pool: str, server: str = "localhost:8390", lease: float = 30, timeout:
             elif status != 503 or time.monotonic() - held >= lease:
                 return lost.set()
 
-    renewing = threading.Thread(target=renew, daemon=True)
+    # It was granted at some moment since it was asked for, and is renewed within a third of the lease.
+    renewing = threading.Thread(target=renew, args=(max(held, time.monotonic() - lease / 3),), daemon=True)
     renewing.start()
     try:
         yield lost

@@ -283,6 +283,7 @@ class Trial {
     life_.reset();
     disk_ = std::move(next);
     live();
+    life_->until_loaded();  // an end that comes before is tried again a moment later
   }
   State state() { return {life_->used(), life_->held()}; }
 

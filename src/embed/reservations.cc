@@ -130,9 +130,12 @@ void join(HoldTerms& terms, bool is_first, const HoldTerms& its,
     terms = its;
   else
     terms.join(its);
-  for (const limit::Limit& limit : limits)
-    if (limit::has_counter(limit.algorithm))
+  for (const limit::Limit& limit : limits) {
+    if (limit::has_places(limit))
+      terms.ttl_max = std::min(terms.ttl_max, base::Duration{limit.burst});
+    else if (limit::has_counter(limit.algorithm))
       units = std::min(units, its.most_of(limit::units_max(limit)));
+  }
 }
 
 // Limits in code have no rule that says less.

@@ -323,6 +323,13 @@ void Engine::plan_hold(Batch& batch) {
 
 // Does what is to be done for the batch's hold. False: the store has no answer yet.
 bool Engine::settle_hold(Batch& batch) {
+  if (!do_hold_step(batch)) return false;
+  // What is planned for it is settled, or must not be.
+  if (batch.hold != nullptr) batch.settled = batch.plan.parts().back().groups_end;
+  return true;
+}
+
+bool Engine::do_hold_step(Batch& batch) {
   using Step = Batch::HoldStep;
   HoldCall& call = *batch.hold;
   store::HoldBook& holds = *decider_.deps().holds;
@@ -353,6 +360,14 @@ bool Engine::charge_unknown(Batch& batch) {
   const HoldPlan plan(batch.plan, all, {});
   batch.hold_step = Batch::HoldStep::answered;
   if (!plan.any) return true;  // it stays unknown
+  if (plan.is_mixed) {
+    batch.hold->outcome = HoldOutcome::failed;
+    return true;
+  }
+  if (plan.meets_places && !decider_.deps().holds->keeps_places()) {
+    batch.hold->outcome = HoldOutcome::no_places;
+    return true;
+  }
   bool known = false;
   if (!decider_.deps().holds->charge_unknown(*batch.hold, batch.plan.batch(), plan.shares,
                                              batch.now, {&decider_.completions(), batch.ticket},
@@ -362,7 +377,6 @@ bool Engine::charge_unknown(Batch& batch) {
   }
   if (known) return true;
   batch.hold_step = Batch::HoldStep::decided;
-  batch.settled = batch.plan.parts().back().groups_end;
   return true;
 }
 
@@ -382,8 +396,7 @@ bool Engine::reserve(Batch& batch) {
     batch.hold_step = Batch::HoldStep::answered;
     return true;
   }
-  if (call.is_place ? !plan.has_places || !holds.keeps_places()
-                    : plan.has_places && !holds.keeps_places()) {
+  if ((call.is_place && !plan.has_places) || (plan.meets_places && !holds.keeps_places())) {
     call.outcome = HoldOutcome::no_places;
     batch.hold_step = Batch::HoldStep::answered;
     return true;
@@ -416,7 +429,6 @@ bool Engine::reserve(Batch& batch) {
     batch.hold_step = Batch::HoldStep::reserve;
     return false;
   }
-  batch.settled = batch.plan.parts().back().groups_end;
   const bool is_decided =
       call.outcome == HoldOutcome::done || call.outcome == HoldOutcome::refused ||
       call.outcome == HoldOutcome::failed || call.outcome == HoldOutcome::waiting;

@@ -114,6 +114,7 @@ class Engine {
   void match_hold(Batch& batch);
   void plan_hold(Batch& batch);
   bool settle_hold(Batch& batch);
+  bool do_hold_step(Batch& batch);
   bool charge_unknown(Batch& batch);
   static size_t subjects_of_hold(const Batch& batch);
   void override_plan(Batch& batch);

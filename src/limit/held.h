@@ -14,8 +14,8 @@
 //   fixed_bucket     from what is out
 //   concurrency      from the run that ends with it or the one that it was merged into, until its
 //                    end. A put gives back the units that end first: since one, no more than the
-//                    units that ended with it or earlier after the take, less all that was given
-//                    back since. The limit of the take has the hold's lease (limit_for).
+//                    units of that run after the take, less all that was given back since. The
+//                    limit of the take has the hold's lease (limit_for).
 //   token_bucket     What would have come back in time by now is not given back. A bucket that
 //                    missed M parts after the take gives back at most M - elapsed * Q - (what was
 //                    given back since). Where others take meanwhile that is less than the ideal
@@ -46,9 +46,11 @@ inline Limit limit_for(const Limit& limit, Duration ttl) {
   return limit.algorithm == Algorithm::concurrency ? concurrency::with_lease(limit, ttl) : limit;
 }
 
-// The mark of places that end then.
+// The mark of places that end then: the units of that run, or of the one that it was merged into.
 inline State mark_at(const State* whole, int64_t end_us, Time now) {
-  return {end_us, concurrency::units_until({whole, concurrency::runs_max}, end_us, now)};
+  const concurrency::Runs runs({whole, concurrency::runs_max}, now);
+  const size_t i = runs.of(end_us);
+  return {end_us, i == runs.count ? 0 : runs.all[i].units};
 }
 
 // The mark of a take that was granted now; of a cost of 0 it is of no use.

@@ -17,14 +17,16 @@
 //          of a rule in shadow (E, S: it must be refused), and the number of charges. For each
 //          charge: units, ahead, keep_fresh, name of its limits, carry, all as lua_settle.cc has
 //          them; its subjects, rule, actor; overdrafts, as there behind the verb
-//   record a text of cmsgpack: s the state (h: held, c: committed, r: released, k: kept); e its end,
+//   record a text of cmsgpack: s the state (h: held, c: committed, r: released, k: kept); e its
+//   end,
 //          or when it is forgotten; t, m the ttl and the longest; k, i; c content; h holder; b when
 //          it began; n, u the units that are reserved and used of each subject; a the answer of the
 //          commit; o for each counter: k key, g the bytes before its name, v actor, y rule, j
 //          subjects, w in shadow, l limits of the reserve, z carry, f keep_fresh, d overdrafts, q
-//          units that stay used, p parts. A part: time, units, what had been given back (units, puts,
-//          resets, lists), its limits if others, marks
-//   given  beside a counter that has holds: units, puts, resets, changes of its list (limit::Given),
+//          units that stay used, p parts. A part: time, units, what had been given back (units,
+//          puts, resets, lists), its limits if others, marks
+//   given  beside a counter that has holds: units, puts, resets, changes of its list
+//   (limit::Given),
 //          and the number of parts. Where it is lost nothing goes back.
 //   reply  lines. Outcome (d, r, u, i, s, e, n, f: HoldOutcome by its letter), how many ended and
 //          were kept, us to the end, returned, charged, late, repeated, number of groups; reserved;
@@ -74,7 +76,7 @@ local parsed = {}
 local function limits_of(name)
   if parsed[name] then return parsed[name] end
   local all = {}
-  for letter, q, w, b in gmatch(name, ';([fatslbudm])(%d+),(%d+),(%d+)') do
+  for letter, q, w, b in gmatch(name, ';([fatslbpudchgm])(%d+),(%d+),(%d+)') do
     local l = {letter, N(q), N(w), N(b)}
     if letter == 'm' and not quiet then
       if boundaries[w] then l[4] = boundaries[w] else wants[#wants + 1] = w end
@@ -99,6 +101,7 @@ local function counter(key)
   end
   if name then
     c.old, c.name, c.limits = v, name, limits_of(name)
+    if #was ~= #c.limits then problem, c.lost = foreign(key), true end
     for i, one in ipairs(was) do c.states[i] = one.s end
     for _, one in ipairs(left) do
       if not is_fresh(one) then c.tail[#c.tail + 1] = one end
@@ -276,7 +279,7 @@ local function each_kind(limits, kind, found, visit)
 end
 local function kinds_of(name)
   local all = {}
-  for letter, q, w, b in gmatch(name, ';([fatslbudm])(%d+),(%d+),(%d+)') do all[#all + 1] = {letter, N(q), N(w), N(b)} end
+  for letter, q, w, b in gmatch(name, ';([fatslbpudchgm])(%d+),(%d+),(%d+)') do all[#all + 1] = {letter, N(q), N(w), N(b)} end
   return all
 end
 local function share_of(o, units)
@@ -340,9 +343,11 @@ local function settle(o, used)
   local most_debt, took = overdrafts_of(o.d), {}
   for i, l in ipairs(limits) do
     if cost > Z or not quiet then
-      local _, rest, reset, retry, next, _, units = charge(states[i], l, cost, most_debt[i])
+      -- Places are not held here, and no excess is charged to them.
+      local its = l[1] == 'p' and Z or cost
+      local _, rest, reset, retry, next, _, units = charge(states[i], l, its, most_debt[i])
       took[i] = units
-      if cost > Z then
+      if its > Z then
         states[i] = next
         if counted(l) and cost - units > out.dropped then out.dropped = cost - units end
       end
@@ -351,7 +356,7 @@ local function settle(o, used)
   end
   if cost > Z or out.returned > Z then
     if cost > Z and #tail > 0 then
-      tail = change_tail(tail, limits, cost, function() return true end, took)
+      tail = change_tail(tail, limits, cost, function(i) return limits[i][1] ~= 'p' end, took)
     end
     c.name, c.limits, c.states, c.tail, c.keep_fresh, c.dirty = c.name or o.l, limits, states, tail, o.f, true
   end
@@ -523,7 +528,11 @@ if op == 's' then
       local r, was = current(name)
       if r then save(name, r, was) end
       for _, o in ipairs(r and r.o or {}) do looked = looked + 1 + #o.p end
-      if was ~= (set == ends and 'h' or 'k') then call('ZREM', set, name) end
+      if was ~= (set == ends and 'h' or 'k') then
+        call('ZREM', set, name)
+        local of_user = user_ends(name)
+        if of_user and set == ends then call('ZREM', of_user, name) end
+      end
       looked = looked + 1
     end
     if #due == count then more = 1 end
@@ -691,7 +700,7 @@ end
 local function release()
   if r.s == 'c' then return gone() end
   reserved = r.n
-  if r.s == 'r' then return end
+  if r.s == 'r' then repeated = 2 return end
   settle_all(r, nothing_of(r))
   r.s, r.e = 'r', now + remember
   save(name, r, was)

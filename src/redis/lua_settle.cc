@@ -20,7 +20,8 @@
 //            name      of the limits, with which a value begins: `s1;` and, for each limit, letter,
 //                      quota, window, burst; `s1;k` if the counter keeps its limits; `remaining`
 //                      or `tat` if other programs share the counter
-//            carry     u, l or a (limit::CarryOver::used, left, apart), and the bytes of its key before
+//            carry     u, l or a (limit::CarryOver::used, left, apart), and the bytes of its key
+//            before
 //                      the counter's name; or the list of windows
 //            count     the number of limits that follow
 //          If the name is `window`, the arguments of W.charge stand in place of the first four, and
@@ -728,7 +729,8 @@ return table.concat(out, ' ')
 // be found.
 //
 //   KEYS   one for each charge
-//   ARGV   for each charge: kind (own and the bytes of its key before the counter's name, remaining,
+//   ARGV   for each charge: kind (own and the bytes of its key before the counter's name,
+//   remaining,
 //          window), name of its limits, cost (as in a call),
 //          keep_fresh, count of limits, receipt (as above), then letter, quota, window, burst of
 //          each limit

@@ -257,6 +257,13 @@ bool RedisHolds::is_again(std::string_view text, const Script*& script, const Bu
       if (!one || one.zone_name().empty()) return false;
       calendars.push_back(one);
     }
+    // With those of before, as a hold may need several.
+    const std::lock_guard lock(calendars_mutex_);
+    for (const limit::Calendar& known : calendars_)
+      if (calendars.size() < calendars_max &&
+          std::ranges::find(calendars, known) == calendars.end())
+        calendars.push_back(known);
+    calendars_ = calendars;
   } else {
     return false;
   }
@@ -452,6 +459,7 @@ bool RedisHolds::refuses_by_name(const request::Batch& batch) const {
     return charge.keeps_limits || charge.costs != nullptr || window_text::holds(charge) ||
            (charge.space->encoding != request::KeyEncoding::own &&
             charge.space->encoding != request::KeyEncoding::window_text) ||
+           std::ranges::any_of(charge.limits, limit::has_places) ||
            std::ranges::any_of(charge.limits, limit::gcra::is_gcra, &limit::Limit::algorithm);
   };
   const auto at = std::ranges::find_if(batch.charges, is_foreign);
@@ -473,7 +481,15 @@ bool RedisHolds::reserve(HoldCall& call, const request::HoldTerms& terms,
     fail(call, batch, Error::store, now);
     return true;
   }
-  if (call.made_id.empty()) call.made_id = call.id.empty() ? make_id() : std::string(call.id);
+  const bool is_first = call.made_id.empty();
+  const auto is_late = [&](const request::Group& group) {
+    return !group.may_fail && group.answer_by <= now;
+  };
+  if (is_first && std::ranges::any_of(batch.groups, is_late)) {
+    fail(call, batch, Error::deadline, now);
+    return true;
+  }
+  if (is_first) call.made_id = call.id.empty() ? make_id() : std::string(call.id);
   std::string text;
   Error error = Error::none;
   const auto build = [&] {

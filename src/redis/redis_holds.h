@@ -68,7 +68,7 @@ class RedisHolds final : public store::HoldBook {
   using Build = std::function<Call()>;
   static constexpr size_t calendars_at = 5;  // of the arguments: the boundaries of calendars
   static constexpr size_t ends_at_once = 50, listed_at_once = 100, calls_max = 8;
-  static constexpr size_t calendars_max = 8;
+  static constexpr size_t calendars_max = 64;
 
   Call call_of(char what, const request::HoldCall& call, std::span<const int64_t> units,
                base::Duration ttl) const;

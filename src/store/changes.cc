@@ -28,7 +28,7 @@ bool Changes::grow(size_t stripe, size_t count) noexcept {
 
 Changes::Note Changes::note_of(request::HoldNote& note) {
   Notes one;
-  one.emplace(std::pair(uint64_t{0}, note.name()), note.shared_from_this());
+  one.emplace(std::pair(uint64_t{0}, note.name()), Kept{note.shared_from_this(), note.is_first()});
   return one.extract(one.begin());
 }
 
@@ -50,11 +50,10 @@ void Changes::insert_note(uint64_t number, Note note) noexcept {
   const auto before = notes_.find(note.key());
   if (before == notes_.end()) {
     notes_.insert(std::move(note));
-  } else if (before->second->is_first() && note.mapped()->is_gone()) {
+  } else if (before->second.is_first && note.mapped().note->is_gone()) {
     notes_.erase(before);
   } else {
-    if (before->second->is_first()) note.mapped()->set_first();
-    before->second = std::move(note.mapped());
+    before->second.note = std::move(note.mapped().note);
   }
   if (last_.load(std::memory_order_relaxed) < number) raise_last(number);
 }

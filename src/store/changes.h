@@ -74,7 +74,11 @@ class Changes {
   std::vector<Ref>& list(size_t stripe) { return lists_[stripe]; }
 
   // What is kept beside the counters: the last note of each name of each commit. Any thread.
-  using Notes = std::map<std::pair<uint64_t, std::string>, std::shared_ptr<request::HoldNote>>;
+  struct Kept {
+    std::shared_ptr<request::HoldNote> note;
+    bool is_first = false;  // before this commit there was none of the name
+  };
+  using Notes = std::map<std::pair<uint64_t, std::string>, Kept>;
   using Note = Notes::node_type;
   // Throws std::bad_alloc.
   static Note note_of(request::HoldNote& note);
@@ -91,7 +95,7 @@ class Changes {
       {
         const std::lock_guard lock(notes_mutex_);
         if (notes_.empty() || notes_.begin()->first.first > number) return;
-        note = notes_.begin()->second;
+        note = notes_.begin()->second.note;
       }
       // Nothing is added to that commit any more.
       visit(*note);

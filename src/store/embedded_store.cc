@@ -80,6 +80,7 @@ struct EmbeddedStore::LockedGroup {
       Charge& charge = *by_hash[i];
       PendingCharge& s = *new (&settling[i]) PendingCharge;
       s.charge = &charge;
+      s.commit = commit;
       if (!charge.counted) continue;
       // Equal keys have equal hashes, so they stand side by side.
       if (before != nullptr && before->hash == charge.hash)
@@ -295,9 +296,10 @@ void EmbeddedStore::store(PendingCharge& s, bool allowed, base::Time now) {
   const Charge& charge = *s.charge;
   if (s.place != nullptr) [[unlikely]]
     move_in(s);
-  if (allowed && charge.counted &&
-      (s.gives_back() || charge.held != nullptr || charge.reset_first || s.changed)) [[unlikely]]
-    note_given(s, now);
+  if (charge.counted && !request::only_looks(charge.verb) &&
+      (s.changed || (allowed && (s.gives_back() || charge.held != nullptr || charge.reset_first))))
+      [[unlikely]]
+    note_given(s, allowed, now);
   if (!s.is_there() || request::only_looks(charge.verb) || s.passed_on) return;
   if (s.queue == nullptr) {
     if (charge.all && allowed) return erase(s);
@@ -332,10 +334,12 @@ bool EmbeddedStore::settle_alone(request::Group& group, Charge& charge, std::spa
     s.deny_all(spaces_, now, ahead, decisions, group.sparing);
   const bool in_place = s.entry != nullptr && s.entry->cells() == s.cells && s.entry->is_plain();
   if (in_place && charge.verb == Verb::take) [[likely]] {
-    if (allowed && (charge.reset_first || s.changed)) [[unlikely]]
-      note_given(s, now);
+    if ((allowed && charge.reset_first) || s.changed) [[unlikely]]
+      note_given(s, allowed, now);
     if (!write(s)) return false;
   } else if (in_place && charge.verb == Verb::charge) {
+    if (s.changed) [[unlikely]]
+      note_given(s, allowed, now);
     if (!write(s)) return false;
   } else {
     if (!make_place(s, {&s, 1}, allowed, now)) return false;
@@ -447,7 +451,8 @@ void EmbeddedStore::close_held(std::span<PendingCharge> settling) {
     if (!locked.held) continue;
     const auto its = locked.held->find(s.charge->hash);
     if (its == locked.held->end() || its->second.parts > 0) continue;
-    if (changes_ != nullptr && its->second.given != limit::Given()) keep_given(*s.charge, nullptr);
+    if (changes_ != nullptr && its->second.given != limit::Given())
+      keep_given(*s.charge, nullptr, s.commit);
     locked.held->erase(its);
   }
 }
@@ -455,15 +460,18 @@ void EmbeddedStore::close_held(std::span<PendingCharge> settling) {
 // Notes what was given back to a counter that has holds; null: it has none any more. The stripe is
 // past the last commit. What finds no memory is as if nothing had gone back: after a kill its holds
 // may give back more than they should.
-void EmbeddedStore::keep_given(const Charge& charge, const limit::Given* given) noexcept {
+void EmbeddedStore::keep_given(const Charge& charge, const limit::Given* given,
+                               uint64_t commit) noexcept {
   try {
     std::string name(1, given_note);
     name.append(charge.space->prefix).append(charge.key).append(charge.space->suffix);
     const auto note = std::make_shared<request::HoldNote>(std::move(name));
     note->fill(given == nullptr ? std::nullopt : std::optional(text_of(*given)));
     Locked* const locked = &locked_of(charge);
-    const uint64_t commit = collect_before({&locked, 1});
-    changes_->add_note(commit, Changes::note_of(*note));
+    Changes::Note kept = Changes::note_of(*note);
+    // That of its group, if it has one: what a group changes is in one commit.
+    if (commit == 0) commit = collect_before({&locked, 1});
+    changes_->add_note(commit, std::move(kept));
   } catch (const std::bad_alloc&) {
   }
 }
@@ -481,10 +489,10 @@ void EmbeddedStore::hold_again(const request::Space& space, std::string_view key
   counter.given.resets = std::max(counter.given.resets, given.resets);
 }
 
-// What holds must know of a charge that was allowed: its parts are taken or settled, or units went
-// back.
-// Before the counter is written: a commit has both.
-[[gnu::noinline]] void EmbeddedStore::note_given(PendingCharge& s, base::Time now) {
+// What holds must know of a charge: that it was written under other limits; and if it was allowed,
+// that its parts are taken or settled, or that units went back. Before the counter is written: a
+// commit has both.
+[[gnu::noinline]] void EmbeddedStore::note_given(PendingCharge& s, bool allowed, base::Time now) {
   const Charge& charge = *s.charge;
   const Locked& locked = locked_of(charge);
   if (!locked.held) return;
@@ -495,7 +503,10 @@ void EmbeddedStore::hold_again(const request::Space& space, std::string_view key
   // Other limits may have had another rate: as if all units had gone back, of which a bucket alone
   // takes notice (limit/held.h).
   if (s.changed) counter.given.units += uint64_t{limit::used_max} + 1;
-  if (charge.verb == Verb::reserve) {
+  if (!allowed) {
+    // Nothing was taken or given back.
+  } else if (charge.verb == Verb::reserve) {
+    charge.held->given = counter.given;
     s.note_held(now);
     ++counter.parts;
   } else if (charge.verb == Verb::settle) {
@@ -507,7 +518,7 @@ void EmbeddedStore::hold_again(const request::Space& space, std::string_view key
     ++counter.given.puts;
     counter.given.units += static_cast<uint64_t>(std::max<int64_t>(charge.cost, 0));
   }
-  if (changes_ != nullptr && counter.given != before) keep_given(charge, &counter.given);
+  if (changes_ != nullptr && counter.given != before) keep_given(charge, &counter.given, s.commit);
 }
 
 // Makes a place for every counter that needs one, before anything is taken.
@@ -1384,7 +1395,8 @@ bool EmbeddedStore::answer_alone(Waiter& waiter, Queue& queue, base::Time now, b
 
 std::optional<base::Time> EmbeddedStore::advance(CompletionQueue& completions, base::Time now) {
   for (auto waiter = completions.take_due(now); waiter != nullptr;) {
-    waiter->charges.size() == 1 ? retry_alone(*waiter, now) : retry_together(waiter, now);
+    waiter->charges.size() == 1 && !waiter->holds ? retry_alone(*waiter, now)
+                                                  : retry_together(waiter, now);
     const std::shared_ptr<Waiter> next = std::move(waiter->next_due);
     waiter = next;
   }
@@ -1461,7 +1473,8 @@ bool EmbeddedStore::settle_again(request::Group& group, const request::Batch& ba
     group.answered = true;
     return true;
   }
-  if (asks_the_same(*waiter, charges)) {
+  // What a reserve's charges hold is the caller's, which has made it anew.
+  if (!waiter->holds && asks_the_same(*waiter, charges)) {
     // It stays in its place, under the rules that are live now.
     waiter->confirmed.clear();
     for (const PendingCharge& s : group_lock.settling) {

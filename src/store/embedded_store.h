@@ -224,8 +224,9 @@ class EmbeddedStore final : public Store, public Catalog {
   void keep_note(const LockedGroup& group_lock, Changes::Note note);
   bool open_held(std::span<PendingCharge> settling);
   void close_held(std::span<PendingCharge> settling);
-  void keep_given(const request::Charge& charge, const limit::Given* given) noexcept;
-  void note_given(PendingCharge& s, base::Time now);
+  void keep_given(const request::Charge& charge, const limit::Given* given,
+                  uint64_t commit) noexcept;
+  void note_given(PendingCharge& s, bool allowed, base::Time now);
 
   // With the locks of all of the group's stripes.
   bool settle_locked(request::Group& group, const request::Batch& batch,

@@ -961,12 +961,19 @@ bool Holds::reserve(HoldCall& call, const HoldTerms& terms, const request::Batch
   }
   request::Group* enforced = nullptr;
   size_t done = 0;
+  bool later = false;
   while (done < batch.groups.size()) {
     const Applied applied =
         store_.apply({batch.groups.subspan(done), batch.charges, batch.decisions}, now,
                      wait == nullptr ? nullptr : asker.completions, asker.pin);
     done += applied.settled;
-    if (applied.later) break;
+    later = applied.later;
+    if (later) break;
+  }
+  // It stays parked.
+  if (before != nullptr && later) {
+    for (request::Group& group : batch.groups) group.note = nullptr;
+    return false;
   }
   bool decided = done == batch.groups.size();
   for (request::Group& group : batch.groups) {
@@ -1050,6 +1057,12 @@ bool Holds::reserve(HoldCall& call, const HoldTerms& terms, const request::Batch
   return true;
 }
 
+// Charges of enforced rules are settled together, so their counters come first.
+void Holds::put_shadows_last(Record& record) {
+  std::ranges::stable_partition(record.counters,
+                                [](const Counter& counter) { return !counter.shadow; });
+}
+
 // What is kept with the grant of a reserve that waits, before it is known what was taken when: the
 // parts have no marks, so that no window or bucket gets anything back after a kill that comes
 // before `grant`.
@@ -1063,6 +1076,7 @@ void Holds::note_waiting(Waiting& waiting, base::Time now) const {
     part.units = counter.share_of(record.reserved);
     part.then = counter.source->limits;
   }
+  put_shadows_last(record);
   waiting.note->fill(text_of(record));
 }
 
@@ -1130,6 +1144,7 @@ void Holds::note_as_it_is(Shard& shard, const std::string& name) {
 }
 
 void Holds::insert(Shard& shard, Record& record, request::HoldNote* note) {
+  put_shadows_last(record);
   if (note) note->fill(text_of(record));
   if (record.state == State::held) {
     if (record.is_place) places_.fetch_add(1);
@@ -1405,6 +1420,14 @@ void Holds::settle(Shard& shard, uint32_t place, HoldCall& call, base::Time now)
 // These three change the record. False: nothing has changed, and the call says why.
 
 bool Holds::extend(HoldCall& call, Record& record, base::Time now, request::HoldNote* note) {
+  // The oldest parts of too many count as used, which places cannot.
+  const bool is_full = std::ranges::any_of(record.counters, [&](const Counter& counter) {
+    return counter.parts.size() >= std::max<size_t>(parts_max / record.counters.size(), 4);
+  });
+  if (is_full && record.has_places()) {
+    call.outcome = HoldOutcome::full;
+    return false;
+  }
   size_t bytes = 0;
   for (const Counter& counter : record.counters) bytes += 64 + 20 * counter.source->limits.size();
   if (!has_bytes(call.user, bytes)) {

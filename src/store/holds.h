@@ -125,6 +125,7 @@ class Holds final : public HoldBook {
                        const request::Batch* batch, base::Time now);
   void describe(Record& record, const request::HoldCall& call, const request::HoldTerms& terms,
                 const std::string& name, std::span<const int64_t> units, base::Time now) const;
+  static void put_shadows_last(Record& record);
   void note_waiting(Waiting& waiting, base::Time now) const;
   void give_back(Record& record, base::Time now);
   void note_as_it_is(Shard& shard, const std::string& name);

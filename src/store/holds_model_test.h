@@ -48,7 +48,7 @@ struct Known {
 // each with a counter of its own, and one that both share.
 template <class World>
 void equal_the_model(int rounds) {
-  tests::Dice dice(20261130);
+  sluice::tests::Dice dice(20261130);
   std::map<HoldOutcome, size_t> seen;
   for (int round = 0; round < rounds; ++round) {
     const bool keeps = dice(2) == 0, ignores = dice(2) == 0;
@@ -342,7 +342,7 @@ class Changing {
 // Random histories of such a counter.
 template <class Make>
 void nothing_exceeds(Make&& make, int rounds) {
-  tests::Dice dice(20261202);
+  sluice::tests::Dice dice(20261202);
   size_t settled = 0;
   for (int round = 0; round < rounds; ++round) {
     const std::unique_ptr<HoldsHere> here = make();

@@ -381,8 +381,10 @@ State* find_kind(limit::Opened& counter, std::span<const Limit> limits, const Li
       const auto give_back = [&](const Limit& limit, State* whole) -> int64_t {
         if (!places || held.moves_to.us == 0)
           return limit::held::give_back(whole, limit, its, back, held.given, now);
-        limit::held::move(whole, limit, its, back, held.given, held.moves_to, now);
-        part.marks[i] = limit::held::mark_at(whole, held.moves_to.us, now);
+        // Places that have ended or were put back are not held any more.
+        const int64_t moved =
+            limit::held::move(whole, limit, its, back, held.given, held.moves_to, now);
+        part.marks[i] = moved > 0 ? limit::held::mark_at(whole, held.moves_to.us, now) : State{};
         return 0;
       };
       size_t at = 0;

@@ -43,7 +43,9 @@ struct PendingCharge {
   size_t cells = 0;        // of `next`
   // how many of these, at the end, are of debt and of limits left out (limit/left_out.h)
   size_t left_out = 0;
-  bool changed = false;    // the counter was written under other limits
+  bool changed = false;  // the counter was written under other limits
+  // The commit of its group's changes (Changes); 0: it has none of its own.
+  uint64_t commit = 0;
   bool passed_on = false;  // a later charge of the group contains this one's `next`
   Cells next;
 

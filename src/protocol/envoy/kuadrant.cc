@@ -148,7 +148,7 @@ CallError check_kuadrant(const RateLimitRequest& message, const KuadrantCall& ca
             problem->message};
   if (!call.is_about_hold()) return {};
   if (message.descriptors.size() > base::bounds::together_max) return wrong_message(too_many_held);
-  if (call.method == Method::reserve && has_two_limits(message))
+  if (has_two_limits(message))
     return wrong_message("two descriptors bring different limits for one counter");
   return {};
 }
@@ -221,8 +221,12 @@ CallError take_kuadrant_hold(const HoldCall& hold, const EnvoyOptions& options,
                            " descriptors; commit it with as many");
     case HoldOutcome::full:
       return not_now("there are as many reservations as the server keeps; try again later");
-    case HoldOutcome::waiting:    // no Reserve does
-    case HoldOutcome::no_places:  // nor is any an acquire
+    case HoldOutcome::no_places:
+      return {
+          CallError::Kind::request, GrpcStatus::failed_precondition,
+          "a limit that applies has places, which this server can hold by plain calls alone, as "
+          "its counters are in Redis"};
+    case HoldOutcome::waiting:  // no Reserve does
     case HoldOutcome::failed:
       break;
   }

@@ -626,7 +626,7 @@ Exchange::Begun Exchange::ask_hold(const ConnectionContext& around, uint32_t not
   asks_.has_list = body.has_takes || body.has_units_list;
   asks_.detail = body.detail;
   if (!may_bring_limits(body, around)) return Begun::ready;
-  if (reserves && has_two_lists(body)) {
+  if (has_two_lists(body)) {
     refuse(problems::bad_request,
            "two of `takes` bring different limits for one key, and a reservation has one list for "
            "each: give them keys of their own, or reserve each by itself");

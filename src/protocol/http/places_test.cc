@@ -69,7 +69,7 @@ TEST(HttpPlace, EndsAtItsMicrosecondAndIsNeverRevived) {
   EXPECT_EQ(settle(world, "/v1/renew", 1).status, 410) << "although nobody took it";
   EXPECT_EQ(settle(world, "/v1/commit", 1, R"(, "n": 1)").status, 410);
   EXPECT_TRUE(settle(world, "/v1/release", 1).tells(R"("returned": 0)"));
-  EXPECT_EQ(acquire(world, 1).status, 410);
+  EXPECT_EQ(acquire(world, 1).status, 409);
   EXPECT_EQ(acquire(world, 2).status, 200);
 }
 

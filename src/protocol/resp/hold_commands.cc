@@ -123,9 +123,8 @@ HoldCall RespSession::hold_call() const {
   return call;
 }
 
-// Do two subjects to reserve bring different lists of limits for one key?
+// Do two subjects bring different lists of limits for one key?
 bool RespSession::has_two_lists() const {
-  if (sluice_.verb != SluiceVerb::mreserve) return false;
   const auto& subjects = sluice_.subjects;
   for (size_t i = 0; i < subjects.size(); ++i)
     for (size_t j = 0; j < i; ++j) {
