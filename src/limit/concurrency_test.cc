@@ -322,21 +322,23 @@ TEST(Concurrency, APartOfAHoldMoves) {
   const Limit its = held::limit_for(limit, {20});
   ASSERT_TRUE(debt::decide(whole.data(), its, 2, {0}).allowed);
   held::Part part{its, held::mark_of(whole.data(), its, {0}), {0}, {}};
-  EXPECT_EQ(part.mark, (State{20, 3}));
+  EXPECT_EQ(part.mark, (State{20, 2})) << "of its own run alone";
   EXPECT_EQ(held::move(whole.data(), limit, part, 2, {}, {60}, {5}), 2);
   const auto left = [&](int64_t at) { return debt::peek(whole.data(), limit, {at}).remaining; };
   EXPECT_EQ(left(9), 1);
   EXPECT_EQ(left(59), 2);
   EXPECT_EQ(left(60), 4);
-  // A put takes the place that ends first, then one of the hold's.
-  part.mark = {60, 3};
+  // A put takes the place that ends first, then one of the hold's: both may have been its own.
+  part.mark = {60, 2};
   debt::put(whole.data(), limit, 2, false, {6});
   const Given given{2, 1, 0};
-  EXPECT_EQ(held::move(whole.data(), limit, part, 2, given, {80}, {7}), 1);
-  EXPECT_EQ(left(79), 3);
+  EXPECT_EQ(held::move(whole.data(), limit, part, 2, given, {80}, {7}), 0);
+  EXPECT_EQ(held::give_back(whole.data(), limit, part, 2, given, {7}), 0);
+  EXPECT_EQ(left(59), 3);
   EXPECT_EQ(held::move(whole.data(), limit, part, 2, {2, 1, 1}, {90}, {7}), 0) << "reset";
+  EXPECT_EQ(held::move(whole.data(), limit, part, 2, {}, {90}, {60}), 0) << "it has ended";
+  EXPECT_EQ(held::move(whole.data(), limit, part, 2, {}, {80}, {8}), 1) << "without a put";
   part.mark = {80, 1};
-  EXPECT_EQ(held::move(whole.data(), limit, part, 2, {}, {90}, {80}), 0) << "it has ended";
   EXPECT_EQ(held::give_back(whole.data(), limit, part, 2, {}, {79}), 1);
   EXPECT_EQ(left(79), 4);
 }

@@ -227,6 +227,23 @@ TEST(HttpPlace, OfAPlainTakeEndsByItselfAndGoesBackByAPut) {
   EXPECT_EQ(acquire(world, 2, 2).status, 200);
 }
 
+// What others put back may have been a holder's, so its release gives back no more than is left of
+// its own, and nothing of those that came later.
+TEST(HttpPlace, APutOfOthersFreesNoMoreThanItGave) {
+  World world({.rules = pool(10)});
+  EXPECT_EQ(acquire(world, 1, 5, R"(, "ttl": 10)").status, 200);
+  world.pass(second);
+  EXPECT_EQ(acquire(world, 2, 5, R"(, "ttl": 60)").status, 200);
+  world.pass(10 * second);
+  EXPECT_EQ(acquire(world, 3, 5, R"(, "ttl": 60)").status, 200);
+  EXPECT_EQ(ask(world, post("/v1/put", by_ip("a", R"(, "n": 5)"))).status, 200);
+  EXPECT_EQ(left(world, by_ip("a")), 5);
+  EXPECT_TRUE(settle(world, "/v1/release", 2).tells(R"("returned": 0)"));
+  EXPECT_EQ(left(world, by_ip("a")), 5);
+  EXPECT_TRUE(settle(world, "/v1/release", 3).tells(R"("returned": )"));
+  EXPECT_LE(left(world, by_ip("a")), 10);
+}
+
 TEST(HttpPlace, IsSettledUnderTheRulesOfAReload) {
   World world({.rules = pool(3)});
   EXPECT_EQ(acquire(world, 1, 2).status, 200);
