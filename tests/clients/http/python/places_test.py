@@ -29,7 +29,7 @@ sys.path.append({folder!r})
 from places import place
 server, lease, work, turns = sys.argv[1], float(sys.argv[2]), float(sys.argv[3]), int(sys.argv[4])
 for _ in range(turns):
-    with place("gpu", server, lease, 120, "worker") as lost:
+    with place("gpu", server, lease, 60, "worker") as lost:
         print("has", time.monotonic(), flush=True)
         end = time.monotonic() + work
         while time.monotonic() < end and not lost.is_set():
@@ -61,7 +61,7 @@ class Places(LimitedTest):
     def work(self, seconds: float, turns: int) -> subprocess.Popen[str]:
         worker = subprocess.Popen(
             [sys.executable, "-c", WORKER.format(folder=str(ROOT / "examples/places")), f"127.0.0.1:{self.port}", str(LEASE),
-             str(seconds), str(turns)], stdout=subprocess.PIPE, text=True, env={"PATH": os.environ["PATH"]})
+             str(seconds), str(turns)], stdout=subprocess.PIPE, text=True, env={"PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1"})
         self.addCleanup(self.end, worker)
         self.workers.append(worker)
         return worker
