@@ -479,9 +479,8 @@ TEST(Check, WarnsOfSettingsOfReservationsThatAreNotKept) {
   EXPECT_EQ(kept.status, 0) << kept.err;
   EXPECT_EQ(kept.err.find("reservations"), std::string::npos) << kept.err;
   using Environment = std::map<std::string, std::string>;
-  for (const Environment& environment :
-       {Environment{{"SLUICE_DATA", folder.path() + "/data"}},
-        Environment{{"SLUICE_REDIS", "127.0.0.1:6379"}}}) {
+  for (const Environment& environment : {Environment{{"SLUICE_DATA", folder.path() + "/data"}},
+                                         Environment{{"SLUICE_REDIS", "127.0.0.1:6379"}}}) {
     const Finished quiet = run({.arguments = {"check", file}, .environment = environment});
     EXPECT_EQ(quiet.err.find("reservations"), std::string::npos) << quiet.err;
   }

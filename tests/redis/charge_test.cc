@@ -209,7 +209,7 @@ TEST_P(Charges, OweNoMoreThanTheOverdraft) {
     EXPECT_LE(charge(name, "b", 0)["debt"], 20);
     EXPECT_GE(charge(name, "b", 0)["debt"], 19);
     Json instead{{"quota", 200}, {"algorithm", name}};
-    if (name != "fixed_bucket") instead["window"] = "30d";
+    if (name != "fixed_bucket") instead[name == "concurrency" ? "lease" : "window"] = "30d";
     Json set{{"rule", "owes-" + name}, {"actor", "c"}, {"limit", instead}};
     EXPECT_EQ(server.override_of(set).status, 201);
     EXPECT_EQ(charge(name, "c", 500)["charged"], 220);

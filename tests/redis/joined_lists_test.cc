@@ -50,11 +50,11 @@ class Server {
   }
 
  private:
-  // Of [allowed, limit, remaining, retry, reset, debt] all but the times.
+  // Of [allowed, limit, remaining, retry, reset, debt, charged] all but the times.
   static std::string numbers(const RespValue& value) {
     if (value.list.empty()) return to_text(value);
-    const bool decision =
-        (value.list.size() == 5 || value.list.size() == 6) && value.list[1].list.empty();
+    const size_t size = value.list.size();
+    const bool decision = size >= 5 && size <= 7 && value.list[1].list.empty();
     std::string all = "[";
     for (size_t i = 0; i < value.list.size(); ++i)
       if (!decision || (i != 3 && i != 4)) all += (i > 0 ? " " : "") + numbers(value.list[i]);
