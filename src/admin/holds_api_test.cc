@@ -87,12 +87,13 @@ TEST(HoldsApi, ListsWhatIsHeldAndReleasesIt) {
       "expires_in": 58.5}]})"));
   EXPECT_EQ(world.listed(""), 2u);
   EXPECT_EQ(world.listed("rule=tokens&kind=reservation"), 2u);
+  EXPECT_EQ(world.listed("kind=place"), 0u);
   EXPECT_EQ(world.listed("holder=worker-8"), 1u);
   EXPECT_EQ(world.listed("counter=native:tokens:other:tenant"), 1u);
   EXPECT_EQ(world.listed("rule=token"), 0u);
   EXPECT_EQ(world.ask("GET", "/v1/holds", "limit=1").second["total"], 2);
   EXPECT_EQ(world.ask("GET", "/v1/holds", "limit=1").second["holds"].size(), 1u);
-  for (const char* wrong : {"limit=0", "limit=1001", "limit=x", "kind=place"})
+  for (const char* wrong : {"limit=0", "limit=1001", "limit=x", "kind=places"})
     EXPECT_EQ(world.ask("GET", "/v1/holds", wrong).first, 400u) << wrong;
   EXPECT_EQ(world.ask("DELETE", "/v1/holds/" + id),
             (std::pair{200u, Json{{"state", "released"}, {"returned", 10}}}));

@@ -109,12 +109,12 @@ void add_flags(Arguments& arguments, OverrideFlags& asked) {
     arguments.add_option(calendar_flags[i].flag, asked.calendar[i], calendar_flags[i].help,
                          calendar_flags[i].type);
   arguments.add_option("--burst", asked.burst, "The most units at one instant", "N");
-  arguments.add_option(
-      "--algorithm", asked.algorithm,
-      "As in policies; default: that of the limit that it replaces, token_bucket\n"
-      "with --burst or where that is not clear",
-      "token_bucket|fixed_window|aligned_window|sliding_window|sliding_log|fixed_bucket|"
-      "concurrency");
+  arguments.add_option("--algorithm", asked.algorithm,
+                       "As in policies: token_bucket, fixed_window, aligned_window,\n"
+                       "sliding_window, sliding_log, fixed_bucket or concurrency; default:\n"
+                       "that of the limit that it replaces, token_bucket with --burst or where\n"
+                       "that is not clear",
+                       "NAME");
   arguments.add_option("--lease", asked.lease, "In place of --window: how long a place is held",
                        "DURATION");
   arguments.add_option("--max-lease", asked.max_lease,

@@ -346,9 +346,11 @@ TEST(Reservations, RefuseWhatTheyCannotDo) {
   EXPECT_EQ(limiter.reserve({{&by, "a", 1}}, 0s, start).now.error, errc::invalid_argument);
   EXPECT_EQ(limiter.release(second, start).now.error, errc::invalid_argument);
 
-  for (auto change : {+[](options& how) { how.holds_max = holds_most + 1; },
-                      +[](options& how) { how.hold_ttl = duration(0); },
-                      +[](options& how) { how.hold_remember = hold_ttl_max + 1us; }}) {
+  const std::vector<std::function<void(options&)>> changes{
+      [](options& how) { how.holds_max = holds_most + 1; },
+      [](options& how) { how.hold_ttl = duration(0); },
+      [](options& how) { how.hold_remember = hold_ttl_max + 1us; }};
+  for (const auto& change : changes) {
     options how = roomy();
     change(how);
     EXPECT_EQ(limiter::create(how).why().code, errc::invalid_argument);

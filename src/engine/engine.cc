@@ -359,7 +359,10 @@ bool Engine::charge_unknown(Batch& batch) {
   const auto all = batch.requests.items().subspan(batch.first, batch.plan.parts().size());
   const HoldPlan plan(batch.plan, all, {});
   batch.hold_step = Batch::HoldStep::answered;
-  if (!plan.any) return true;  // it stays unknown
+  if (!plan.any) {  // it stays unknown
+    batch.hold->outcome = HoldOutcome::unknown;
+    return true;
+  }
   if (plan.is_mixed) {
     batch.hold->outcome = HoldOutcome::failed;
     return true;

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <future>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/client/peers.h"
@@ -303,10 +304,11 @@ TEST_F(ClientOfServers, AReservationIsSettledOnce) {
 }
 
 TEST_F(ClientOfServers, ReservationsAreOfHttp) {
-  for (const char* scheme : {"resp", "limitd", "divvy", "ws"}) {
-    client one(server_.address(scheme));
+  for (const auto& [protocol, scheme] :
+       {std::pair{"resp", ""}, {"limitd", ""}, {"divvy", ""}, {"droplet", "ws"}}) {
+    client one(server_.address(protocol, scheme));
     client_request reserve = about(client_verb::reserve, keyed("r", 50, 1h), 1);
-    EXPECT_EQ(one.call(reserve, patient).error, client_errc::bad_request) << scheme;
+    EXPECT_EQ(one.call(reserve, patient).error, client_errc::bad_request) << protocol;
   }
 }
 

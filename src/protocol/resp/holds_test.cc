@@ -120,7 +120,7 @@ TEST(RespHold, ThatIsUnknownIsChargedIfItsSubjectComesAlong) {
   EXPECT_TRUE(world.of_id("COMMIT", " N 30").starts_with("-NOID "));
   EXPECT_EQ(world.of_id("COMMIT", " N 30 SUBJECT tenant=a"), "1 1 0 30 70");
   EXPECT_EQ(world.say("SLUICE.COMMIT " + id + " N 30 SUBJECT tenant=a\n"),
-            "*5\r\n:0\r\n:1\r\n:0\r\n:30\r\n$-1\r\n")
+            "*5\r\n:0\r\n:1\r\n:0\r\n:30\r\n:70\r\n")
       << "once";
   EXPECT_EQ(world.left(), 70);
   EXPECT_TRUE(world.of_id("COMMIT", " N 30 SUBJECT x=y").starts_with("0 1 ")) << "it is known";
