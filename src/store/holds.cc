@@ -1059,8 +1059,8 @@ bool Holds::reserve(HoldCall& call, const HoldTerms& terms, const request::Batch
 
 // Charges of enforced rules are settled together, so their counters come first.
 void Holds::put_shadows_last(Record& record) {
-  std::ranges::stable_partition(record.counters,
-                                [](const Counter& counter) { return !counter.shadow; });
+  std::stable_partition(record.counters.begin(), record.counters.end(),
+                        [](const Counter& counter) { return !counter.shadow; });
 }
 
 // What is kept with the grant of a reserve that waits, before it is known what was taken when: the
