@@ -35,9 +35,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // How often the thread looks for holds that are due, and after a failure.
-constexpr std::chrono::milliseconds look_every{200}, look_again{1'000};
+constexpr std::chrono::milliseconds sweep_every{200}, sweep_again{1'000};
 // Between two looks while more are due, so that decisions have their turn.
-constexpr std::chrono::milliseconds let_others{2};
+constexpr std::chrono::milliseconds sweep_rest{2};
 
 std::string joined(std::span<const int64_t> units) {
   std::string text;
@@ -652,9 +652,9 @@ void RedisHolds::run() {
     const bool is_there = end_some({}, ended);
     std::unique_lock lock(mutex_);
     stop_.wait_for(lock,
-                   !is_there   ? look_again
-                   : ended > 0 ? let_others
-                               : look_every,
+                   !is_there   ? sweep_again
+                   : ended > 0 ? sweep_rest
+                               : sweep_every,
                    [this] { return stopping_.load(); });
     if (stopping_) return;
   }
