@@ -949,10 +949,21 @@ bool Holds::reserve(HoldCall& call, const HoldTerms& terms, const request::Batch
   if (waiting != nullptr) waiting->held.resize(batch.charges.size());
   const std::span<HeldCharge> held = waiting == nullptr ? std::span(local) : waiting->held;
   const base::Duration ttl = std::min(call.ttl.us > 0 ? call.ttl : options_.ttl, terms.ttl_max);
+  // The store gives charges of places limits that lie in `held`.
+  std::vector<std::span<const limit::Limit>> limits;
+  limits.reserve(held.size());
   for (size_t i = 0; i < held.size(); ++i) {
     held[i].ttl = ttl;
     batch.charges[i].held = &held[i];
+    limits.push_back(batch.charges[i].limits);
   }
+  const auto let_go = [&] {
+    for (size_t i = 0; i < limits.size(); ++i) {
+      batch.charges[i].held = nullptr;
+      batch.charges[i].limits = limits[i];
+    }
+    for (request::Group& group : batch.groups) group.note = nullptr;
+  };
   NoteRef note = new_note(name);
   if (note) note->set_first();
   for (request::Group& group : batch.groups) {
@@ -972,7 +983,7 @@ bool Holds::reserve(HoldCall& call, const HoldTerms& terms, const request::Batch
   }
   // It stays parked.
   if (before != nullptr && later) {
-    for (request::Group& group : batch.groups) group.note = nullptr;
+    let_go();
     return false;
   }
   bool decided = done == batch.groups.size();
@@ -982,6 +993,7 @@ bool Holds::reserve(HoldCall& call, const HoldTerms& terms, const request::Batch
     decided &= group.error == request::Error::none;
   }
   if (before != nullptr && enforced != nullptr && enforced->answered) {
+    let_go();
     call.outcome = HoldOutcome::waiting;
     return true;
   }
@@ -1027,8 +1039,7 @@ bool Holds::reserve(HoldCall& call, const HoldTerms& terms, const request::Batch
         if (held[i].is_taken) add_part(charge, add(i, shadow));
       }
     }
-  for (Charge& charge : batch.charges) charge.held = nullptr;
-  for (request::Group& group : batch.groups) group.note = nullptr;
+  let_go();
   if (parked) {
     waiting->note = std::move(note);
     note_waiting(*waiting, now);
