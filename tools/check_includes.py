@@ -22,6 +22,7 @@ from typing import NamedTuple
 NAMES: dict[str, str] = {
     "algorithm":
     "set_intersection set_union set_difference set_symmetric_difference includes merge partition rotate "
+    "stable_partition "
     "reverse adjacent_find search for_each generate equal_range minmax sample find_if_not find_first_of "
     "max_element push_heap pop_heap make_heap partial_sort next_permutation swap_ranges all_of any_of "
     "none_of find find_if count count_if mismatch is_permutation copy copy_if copy_backward copy_n "
