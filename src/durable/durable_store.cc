@@ -293,18 +293,12 @@ store::Applied DurableStore::apply_settled(const request::Batch& batch, base::Ti
 
 void DurableStore::append_list(std::string& out, const request::Space& space,
                                std::span<const limit::Limit> limits) const {
-  std::string its;
-  disk::append_space(its, space);
-  disk::append_text(out, its);
-  disk::append_limits(out, limits);
+  disk::append_list(out, space, limits);
 }
 
 bool DurableStore::parse_list(std::string_view text, request::Space& space,
                               std::vector<limit::Limit>& limits) const {
-  disk::Input input(text);
-  std::string_view its, rest;
-  return input.text(its) && input.bytes(input.left(), rest) && disk::parse_space(its, space) &&
-         disk::parse_limits(rest, limits);
+  return disk::parse_list(text, space, limits);
 }
 
 Error DurableStore::keep(request::HoldNote& note) {

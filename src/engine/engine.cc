@@ -447,8 +447,10 @@ bool Engine::reserve(Batch& batch) {
 
 // The worker looks again when the hold ends, if no other one ends before.
 void Engine::wake_for(const HoldCall& call, base::Time now) {
-  if (call.outcome == HoldOutcome::done && call.ends_in.us > 0 &&
-      decider_.deps().holds->next_due().us - now.us >= call.ends_in.us)
+  // Never: other threads end the holds of that book.
+  const int64_t next_us = decider_.deps().holds->next_due().us;
+  if (call.outcome == HoldOutcome::done && call.ends_in.us > 0 && next_us != INT64_MAX &&
+      next_us - now.us >= call.ends_in.us)
     decider_.deps().wake();
 }
 

@@ -35,9 +35,13 @@ std::vector<request::Entry> PendingReply::entries() const {
   return all;
 }
 
+// What a reserve that waits needs beside: its texts, and for each charge what its grant fills in.
+constexpr size_t hold_bytes = request::holder_bytes_max + 2 * sizeof(request::HeldCharge);
+
 size_t PendingReply::bytes() const {
   size_t sum = sizeof *this + tag.size() + brought.size() * sizeof(limit::Limit);
   if (request.verb == request::Verb::wait) sum += sizeof(Denial);  // for refused_by
+  if (is_hold()) sum += hold_bytes;
   for (const auto& [key, value] : descriptor)
     sum += sizeof descriptor.front() + key.size() + value.size();
   return sum;

@@ -422,6 +422,21 @@ bool parse_limits(std::string_view bytes, std::vector<Limit>& limits) {
   return input.done();
 }
 
+void append_list(std::string& out, const request::Space& space,
+                 std::span<const limit::Limit> limits) {
+  std::string its;
+  append_space(its, space);
+  append_text(out, its);
+  append_limits(out, limits);
+}
+
+bool parse_list(std::string_view bytes, request::Space& space, std::vector<limit::Limit>& limits) {
+  Input input(bytes);
+  std::string_view its, rest;
+  return input.text(its) && input.bytes(input.left(), rest) && parse_space(its, space) &&
+         parse_limits(rest, limits);
+}
+
 void append_change(std::string& out, std::string_view name, const std::string_view* text) {
   append_text(out, name);
   append_varint(out, text != nullptr ? 1 : 0);

@@ -241,6 +241,10 @@ void append_space(std::string& out, const request::Space& space);
 bool parse_space(std::string_view bytes, request::Space& space);
 void append_limits(std::string& out, std::span<const limit::Limit> limits);
 bool parse_limits(std::string_view bytes, std::vector<limit::Limit>& limits);
+// Both, as the texts of holds have them (store/notes.h).
+void append_list(std::string& out, const request::Space& space,
+                 std::span<const limit::Limit> limits);
+bool parse_list(std::string_view bytes, request::Space& space, std::vector<limit::Limit>& limits);
 
 // In a block `texts`.
 void append_change(std::string& out, std::string_view name, const std::string_view* text);
