@@ -20,6 +20,12 @@ class HelpForm : public CLI::Formatter {
   std::string make_usage(const CLI::App*, std::string) const override {
     return "\nUsage: " + usage_ + "\n";
   }
+  // Values that have no room beside the help are told by the help.
+  std::string make_option_opts(const CLI::Option* option) const override {
+    std::string text = CLI::Formatter::make_option_opts(option);
+    if (text.size() > 40 && text.find('|') != text.npos) return " NAME";
+    return text;
+  }
 
  private:
   std::string usage_;

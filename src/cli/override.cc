@@ -114,7 +114,8 @@ void add_flags(Arguments& arguments, OverrideFlags& asked) {
                        "sliding_window, sliding_log, fixed_bucket or concurrency; default:\n"
                        "that of the limit that it replaces, token_bucket with --burst or where\n"
                        "that is not clear",
-                       "NAME");
+                       "token_bucket|fixed_window|aligned_window|sliding_window|sliding_log|"
+                       "fixed_bucket|concurrency");
   arguments.add_option("--lease", asked.lease, "In place of --window: how long a place is held",
                        "DURATION");
   arguments.add_option("--max-lease", asked.max_lease,

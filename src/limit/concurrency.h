@@ -69,6 +69,11 @@ constexpr int64_t end_of(const Limit& limit, Time now) {
   return now.us > INT64_MAX - limit.window.us ? INT64_MAX : now.us + limit.window.us;
 }
 
+// From now until that moment, which is after now; one too far away for a Duration: the longest.
+constexpr Duration wait_until(int64_t end_us, Time now) {
+  return {now.us < 0 && end_us > INT64_MAX + now.us ? INT64_MAX : end_us - now.us};
+}
+
 // The runs that are not over, with room for one more.
 struct Runs {
   std::array<State, runs_max + 1> all;
@@ -143,10 +148,10 @@ inline Decision decide(std::span<const State> state, const Limit& limit, int64_t
   } else {
     size_t last = runs.count;
     for (int64_t free = left; free < cost;) free += runs.all[--last].units;
-    decision.retry_after.us = runs.all[last].fresh_at_us - now.us;
+    decision.retry_after = wait_until(runs.all[last].fresh_at_us, now);
   }
   decision.remaining = limit.quota - runs.units;
-  if (runs.count > 0) decision.reset_after.us = runs.all[0].fresh_at_us - now.us;
+  if (runs.count > 0) decision.reset_after = wait_until(runs.all[0].fresh_at_us, now);
   runs.write(next);
   return decision;
 }

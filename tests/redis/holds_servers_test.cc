@@ -99,7 +99,8 @@ class Server {
   int64_t remaining() const { return remaining_; }
   std::string log() { return world_.log(); }
   StoreWorld& world() { return world_; }
-  Charge charge(const std::string& key, Verb verb, int64_t units) const {
+  // `key` must live as long.
+  Charge charge(std::string_view key, Verb verb, int64_t units) const {
     return {.space = space_.get(),
             .key = key,
             .verb = verb,
