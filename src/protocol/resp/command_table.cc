@@ -142,6 +142,8 @@ constexpr std::string_view reset_counters =
     "reset counters with DEL, SLUICE.RESET or `sluice reset`";
 constexpr std::string_view has_no_effect = "leave it out, as it would have no effect";
 constexpr Refused refused[] = {
+    {"SLUICE.HOLDS", "",
+     "list what is held with `sluice holds` or GET /v1/holds at the admin port"},
     {"SCAN", "", list_counters},
     {"KEYS", "", list_counters},
     {"TYPE", "", "EXISTS tells whether a key has counters"},

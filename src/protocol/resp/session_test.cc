@@ -248,6 +248,8 @@ TEST(RespSession, RefusesCommandsOfRedisByName) {
   };
   EXPECT_EQ(refused("SCAN", " 0"),
             "list counters with `sluice counters` or GET /v1/counters at the admin port\r\n");
+  EXPECT_EQ(refused("SLUICE.HOLDS", " tenant=a"),
+            "list what is held with `sluice holds` or GET /v1/holds at the admin port\r\n");
   EXPECT_EQ(refused("CLIENT UNBLOCK", " 7 ERROR"),
             "give SLUICE.WAIT a timeout, or close the connection that waits\r\n");
   for (const char* name :

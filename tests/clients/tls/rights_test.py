@@ -70,12 +70,12 @@ ADMIN: dict[tuple[str, str], object] = {
     **{("GET", path): None for path in (
         "/metrics", "/v1/openapi.json", "/v1/status", "/v1/config", "/v1/rules", "/v1/overrides", "/v1/overrides/{id}",
         "/v1/counters", "/v1/counters/{key}", "/v1/top", "/v1/denials", "/v1/changes", "/v1/log",
-        "/v1/holds")},
+        "/v1/holds", "/v1/holds/{id}")},
     ("POST", "/v1/config/check"): "rules: []\n", ("POST", "/v1/reload"): {}, ("POST", "/v1/explain"): ENTRIES,
     ("POST", "/v1/overrides"): {},
     ("DELETE", "/v1/holds/{id}"): None, ("DELETE", "/v1/overrides/{id}"): None,
     ("DELETE", "/v1/counters/{key}"): None, ("PUT", "/v1/counters/{key}"): {"used": 0},
-    ("PUT", "/v1/log"): {"level": "info"},
+    ("PUT", "/v1/log"): {"level": "info"}, ("PUT", "/v1/holds/{id}"): {"ttl": 60},
 }
 
 
