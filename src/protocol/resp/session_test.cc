@@ -196,7 +196,7 @@ TEST(RespSession, ClientReplySilencesReplies) {
 }
 
 TEST(RespSession, AnswersCommandInfo) {
-  EXPECT_EQ(said("COMMAND COUNT\r\n"), ":46\r\n");
+  EXPECT_EQ(said("COMMAND COUNT\r\n"), ":47\r\n");
   EXPECT_EQ(said("COMMAND INFO echo nosuch\r\n"),
             "*2\r\n*10\r\n$4\r\necho\r\n:2\r\n*1\r\n+fast\r\n:0\r\n:0\r\n:0\r\n"
             "*2\r\n+@fast\r\n+@connection\r\n*0\r\n*0\r\n*0\r\n*-1\r\n");

@@ -35,6 +35,7 @@ RESP: dict[tuple[str, ...], str] = {
     **{(command, *SUBJECT): "take" for command in ("SLUICE.TAKE", "SLUICE.CHARGE")},
     ("SLUICE.WAIT", "5", *SUBJECT): "take", ("SLUICE.MTAKE", "1", *SUBJECT): "take",
     ("SLUICE.RESERVE", "60", *SUBJECT, "N", "1"): "take", ("SLUICE.MRESERVE", "60", "1", *SUBJECT, "N", "1"): "take",
+    ("SLUICE.ACQUIRE", "0", "KEY", "pool", "LIMIT", "9", "30", "ALGORITHM", "concurrency"): "take",
     **{(f"SLUICE.{command}", "hold-0000-0000-1"): "take" for command in ("RELEASE", "RENEW")},  # unknown: -NOID
     **{(f"SLUICE.{command}", "hold-0000-0000-1", "N", "1"): "take" for command in ("EXTEND", "COMMIT")},
     **{(command, *SUBJECT): "put" for command in ("SLUICE.PUT", "SLUICE.RESET")},
