@@ -248,8 +248,8 @@ std::string RespSession::error_of_hold(const HoldCall& call) const {
       return "ERR N must have one number for each subject of the reservation: " +
              std::to_string(call.reserved.size());
     case HoldOutcome::no_places:
-      return "NOPLACES a limit that applies has places, which this server can hold by plain takes "
-             "alone, as its counters are in Redis: take one, and put it back";
+      return "NOPLACES no limit that applies has places: acquire is for rules with algorithm: "
+             "concurrency; reserve takes units of all others";
     case HoldOutcome::waiting:
     case HoldOutcome::full:
       return "BUSY there are as many reservations as the server keeps, try again later";
