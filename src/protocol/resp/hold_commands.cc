@@ -252,12 +252,8 @@ std::string RespSession::error_of_hold(const HoldCall& call) const {
       return "ERR N must have one number for each subject of the reservation: " +
              std::to_string(call.reserved.size());
     case HoldOutcome::no_places:
-      return call.is_place
-                 ? "NOPLACES no limit that applies to this subject has places that this server can "
-                   "hold: ACQUIRE is for limits with `algorithm: concurrency` and counters in "
-                   "memory or on disk; RESERVE takes units of all others"
-                 : "NOPLACES a limit that applies has places, which this server can hold by plain "
-                   "takes alone, as its counters are in Redis: take one, and put it back";
+      return "NOPLACES no limit that applies to this subject has places: ACQUIRE is for limits with "
+             "`algorithm: concurrency`; RESERVE takes units of all others";
     case HoldOutcome::waiting:
     case HoldOutcome::full:
       return "BUSY there are as many reservations as the server keeps, try again later";
