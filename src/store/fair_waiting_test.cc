@@ -206,6 +206,31 @@ TEST(FairWaiting, GroupsOverSeveralCountersNeverBlockEachOther) {
   }
 }
 
+TEST(FairWaiting, AHundredThousandOnAThousandPoolsCostFewSteps) {
+  constexpr uint32_t pools = 1'000, each = 100;
+  constexpr uint64_t values = 10, visits_max = 100;  // for one that waits and is served
+  World w;
+  Counting at;
+  const Limit limit{Algorithm::concurrency, 1, {1'000 * second}, 1'000 * second};
+  const auto name = [](uint32_t pool) { return "pool " + std::to_string(pool); };
+  const uint64_t before = base::running_sums_visited();
+  for (uint32_t pool = 0; pool < pools; ++pool) w.ask({{name(pool), 1, {limit}}}, {0});
+  for (uint32_t n = 0; n < pools * each; ++n)
+    ASSERT_TRUE(
+        w.wait(at, n, {{name(n % pools), 1, {limit}, 1 + n / pools % values}}, {0}).group.parked);
+  std::vector<std::vector<uint64_t>> served(pools);
+  for (uint32_t n = 0; n < pools * each; ++n) {
+    w.put({{name(n % pools), 1, {limit}}}, {0});
+    const Tickets answered = w.answered(at, {0});
+    ASSERT_EQ(answered.size(), 1u);
+    served[answered[0] % pools].push_back(1 + answered[0] / pools % values);
+  }
+  for (const auto& its : served)
+    for (uint64_t i = 0; i < each; ++i) ASSERT_EQ(its[i], 1 + i % values);
+  EXPECT_LT(base::running_sums_visited() - before, uint64_t{pools} * each * visits_max);
+  EXPECT_EQ(w.store.stats().waiting, 0u);
+}
+
 // Charges of other limits than those that it waits under ask it again: its value's turn stays.
 TEST(FairWaiting, KeepsItsTurnWhenItIsMatchedAgain) {
   World w;

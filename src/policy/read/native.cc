@@ -741,10 +741,6 @@ class NativeReader {
     const YamlNode node = field("fair_by");
     if (!node || !reader_.has_text("fair_by", node)) return;
     const std::string key(node.text());
-    if (key.empty()) {
-      reader_.error("fair_by", node, "is empty", "name a key of this rule's match, or take it out");
-      return;
-    }
     rule.fair_by = key;
     if (std::find(rule.actor.begin(), rule.actor.end(), key) != rule.actor.end()) {
       reader_.warning("fair_by", node,
