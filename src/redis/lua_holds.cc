@@ -44,7 +44,9 @@ local function given_name(key, head) return sub(key, 1, head) .. 'given:' .. sub
 local function write_given(name, u, p, r, x, n)
   -- Another list is as if all units had gone back.
   if u > N('4503599627370496') then u, x = Z, x + ONE end
-  call('SET', name, S(u) .. ' ' .. S(p) .. ' ' .. S(r) .. ' ' .. S(x) .. ' ' .. n, 'EX', WEEK)
+  local left = call('TTL', name)
+  if left < WEEK then left = WEEK end
+  call('SET', name, S(u) .. ' ' .. S(p) .. ' ' .. S(r) .. ' ' .. S(x) .. ' ' .. n, 'EX', left)
 end
 local function read_given(name)
   local v = call('GET', name)
@@ -68,7 +70,7 @@ const std::string_view lua_holds = R"lua(
 local op, remember = A[1], N(A[3])
 local ends = KEYS[1]
 local head = sub(ends, 1, #ends - 5)
-local kept_ends = head .. 'kept_holds'
+local kept_ends, place_ends = head .. 'kept_holds', head .. 'held_places'
 local quiet = op == 's'
 local C, order, boundaries, wants, problem = {}, {}, {}, {}, nil
 for code, text in gmatch(A[6] or '', '(%d+):([%d,]+);') do boundaries[code] = calendar_of(text) end
@@ -138,11 +140,21 @@ local function under(c, w)
   local states, tail = carry_list(was, left, w.limits, w.carry)
   return states, tail, true
 end
--- Decides a charge: t: a take, x: a charge, p: a look. It changes nothing.
-local function decide(w, verb, cost)
+-- The limits with which places are held for so long.
+local function leased(limits, lease)
+  local all = {}
+  for i, l in ipairs(limits) do
+    all[i] = l[1] == 'p' and {'p', l[2], least(lease, l[4]), l[4]} or l
+  end
+  return all
+end
+-- Decides a charge: t: a take, x: a charge, p: a look. It changes nothing. lease: of a take: how
+-- long places are held.
+local function decide(w, verb, cost, lease)
   local d = {c = counter(w.key), w = w, cost = cost, said = {}, next = {}, took = {}, ok = true, dropped = Z}
   d.states, d.tail, d.carried = under(d.c, w)
-  for i, l in ipairs(w.limits) do
+  d.limits = lease and leased(w.limits, lease) or w.limits
+  for i, l in ipairs(d.limits) do
     local s, ok, left, reset, retry, next, took = d.states[i] or {}, true, nil, nil, nil, nil, nil
     if verb == 'p' then
       ok, left, reset, retry = look(s, l)
@@ -179,8 +191,24 @@ local function accept(d, verb)
   local g = given(c, w.head)
   if d.carried and g.u then g.x, g.dirty = g.x + ONE, true end
 end
+-- The run of places that end then, or the one that it was merged into: its first index, or nil.
+local function run_of(s, ends)
+  local run
+  for i = 1, #s, 2 do
+    if s[i + 1] <= Z or s[i] < ends then break end
+    run = i
+  end
+  return run
+end
+-- The mark of places that end then.
+local function mark_at(s, ends)
+  local runs = places_of(s)
+  local run = run_of(runs, ends)
+  return S(ends), run and S(runs[run + 1]) or '0'
+end
 -- Adds what a take has taken to the counter `o` of a record.
-local function add_part(o, c, units)
+local function add_part(o, d)
+  local c, units = d.c, d.cost
   local g, marks = given(c, o.g), {}
   if not g.u then g.u, g.p, g.r, g.x, g.n = Z, Z, now, Z, 0 end
   g.n, g.dirty = g.n + 1, true
@@ -189,13 +217,14 @@ local function add_part(o, c, units)
     local at, its = s[1], s[2]
     if l[1] == 's' then at = s[3] end
     marks[2 * i - 1], marks[2 * i] = at and S(at) or '0', at and S(its) or '0'
+    if l[1] == 'p' then marks[2 * i - 1], marks[2 * i] = mark_at(s, now + d.limits[i][3]) end
   end
   o.p[#o.p + 1] = {S(now), S(units), S(g.u), S(g.p), S(g.r), S(g.x), c.name ~= o.l and c.name or '', marks}
 end
-local function settle_group(group, verb, takes)
+local function settle_group(group, verb, takes, lease)
   local all, ds = not group.hold, {}
   for i, w in ipairs(group.charges) do
-    ds[i] = decide(w, verb, w.cost)
+    ds[i] = decide(w, verb, w.cost, lease)
     all = all and ds[i].ok
   end
   if verb == 'p' then all = true end
@@ -208,9 +237,37 @@ end
                                    R"lua(
 -- ---- What goes back (limit/held.h) ----
 
--- `was`: the limit of the take; `p`: the part, at, its: its mark; `g`: what was given back, now.
--- Returns the state, and how many units went back.
-local function give_back(s, l, was, p, at, its, units, g)
+local function share_of(o, units)
+  local sum = Z
+  for _, j in ipairs(o.j) do sum = sum + units[j] end
+  return sum
+end
+local function held_by(o)
+  local sum = N(o.q)
+  for _, p in ipairs(o.p) do sum = sum + N(p[2]) end
+  return sum
+end
+-- The limit of a commit that is shown: is `a` rather than `b`?
+local function is_tighter_of_charge(a, b)
+  if a[4] ~= b[4] then return a[4] > b[4] end
+  return a[2] < b[2]
+end
+local function is_tighter(a, b)
+  if a.ok ~= b.ok then return not a.ok end
+  if not a.ok then return a[4] > b[4] end
+  if a[2] ~= b[2] then return a[2] < b[2] end
+  return a[3] > b[3]
+end
+local shown
+local function show(l, rule, said, tighter)
+  local one = {l, said[2], said[3], said[4], ok = said[1], rule = rule}
+  if counted(l) and (not shown or tighter(one, shown)) then shown = one end
+end
+local settle
+do
+-- `was`: the limit of the take; `p`: the part, at, its: its mark; `g`: what was given back, now;
+-- `to`: places end then instead. Returns the state, and how many units went back or were moved.
+local function give_back(s, l, was, p, at, its, units, g, to)
   if not s[1] or s[2] <= Z and l[1] ~= 's' or g.r ~= N(p[5]) then return s, Z end
   local a, q, w, since = l[1], l[2], l[3], g.u - N(p[3])
   if a == 't' then
@@ -244,13 +301,20 @@ local function give_back(s, l, was, p, at, its, units, g)
     if now >= s[3] or s[3] - at ~= w or s[4] <= Z then return s, Z end
     local back = least(s[4], most)
     return {s[1], s[2], s[3], s[4] - back}, back
-  elseif a == 'l' then
-    local run
-    if now >= at then return s, Z end
-    for i = 1, #s, 2 do
-      if s[i + 1] <= Z or s[i] < at then break end
-      run = i
+  elseif a == 'p' then
+    local runs = places_of(s)
+    local run = now < at and run_of(runs, at)
+    if not run then return s, Z end
+    local moved = least(runs[run + 1], most)
+    runs[run + 1] = runs[run + 1] - moved
+    if runs[run + 1] <= Z then
+      table.remove(runs, run)
+      table.remove(runs, run)
     end
+    if to then runs = add_run(runs, to, moved, l[4]) end
+    return runs, moved
+  elseif a == 'l' then
+    local run = now < at and run_of(s, at)
     if not run then return s, Z end
     local next, back = {}, least(s[run + 1], most)
     for i = 1, #s, 2 do
@@ -282,35 +346,10 @@ local function kinds_of(name)
   for letter, q, w, b in gmatch(name, ';([fatslbpudchgm])(%d+),(%d+),(%d+)') do all[#all + 1] = {letter, N(q), N(w), N(b)} end
   return all
 end
-local function share_of(o, units)
-  local sum = Z
-  for _, j in ipairs(o.j) do sum = sum + units[j] end
-  return sum
-end
-local function held_by(o)
-  local sum = N(o.q)
-  for _, p in ipairs(o.p) do sum = sum + N(p[2]) end
-  return sum
-end
--- The limit of a commit that is shown: is `a` rather than `b`?
-local function is_tighter_of_charge(a, b)
-  if a[4] ~= b[4] then return a[4] > b[4] end
-  return a[2] < b[2]
-end
-local function is_tighter(a, b)
-  if a.ok ~= b.ok then return not a.ok end
-  if not a.ok then return a[4] > b[4] end
-  if a[2] ~= b[2] then return a[2] < b[2] end
-  return a[3] > b[3]
-end
-local shown
-local function show(l, rule, said, tighter)
-  local one = {l, said[2], said[3], said[4], ok = said[1], rule = rule}
-  if counted(l) and (not shown or tighter(one, shown)) then shown = one end
-end
--- Settles the counter of a hold with what was used of it.
-local function settle(o, used)
-  local c, out, cost = counter(o.k), {returned = Z, dropped = Z}, used - held_by(o)
+-- Settles the counter of a hold with what was used of it. Places go back whole; with `to` they end
+-- then instead, and nothing else changes.
+settle = function(o, used, to)
+  local c, out, cost = counter(o.k), {returned = Z, dropped = Z, moved = Z}, used - held_by(o)
   if cost < Z then cost = Z end
   if c.lost then return out end
   local g, limits = given(c, o.g), c.name and c.limits or limits_of(o.l)
@@ -321,29 +360,34 @@ local function settle(o, used)
     local units, filled, found, returned = N(p[2]), Z, {}, Z
     if left > Z then filled = least(left, units) end
     left = left - filled
-    if units > filled and g.u then
-      for i, was in ipairs(kinds_of(p[7] ~= '' and p[7] or o.l)) do
-        local at, its, back = N(p[8][2 * i - 1]), N(p[8][2 * i])
-        each_kind(limits, was, found, function(j)
-          states[j], back = give_back(states[j], limits[j], was, p, at, its, units - filled, g)
-          if back > returned then returned = back end
-        end)
+    for i, was in ipairs(g.u and kinds_of(p[7] ~= '' and p[7] or o.l) or {}) do
+      local at, its, most = N(p[8][2 * i - 1]), N(p[8][2 * i]), units - filled
+      if was[1] == 'p' then most = units elseif to then most = Z end
+      local function back_of(l, s)
+        local next, back = give_back(s, l, was, p, at, its, most, g, to)
+        if to then
+          p[8][2 * i - 1], p[8][2 * i] = '0', '0'
+          if back > Z then p[8][2 * i - 1], p[8][2 * i] = mark_at(next, to) end
+          out.moved = out.moved + back
+        elseif back > returned then
+          returned = back
+        end
+        return next
+      end
+      if most > Z then
+        each_kind(limits, was, found, function(j) states[j] = back_of(limits[j], states[j]) end)
         for _, one in ipairs(tail) do
-          if same_kind(one.l, was) then
-            one.s, back = give_back(one.s, one.l, was, p, at, its, units - filled, g)
-            if back > returned then returned = back end
-          end
+          if same_kind(one.l, was) then one.s = back_of(one.l, one.s) end
         end
       end
-      out.returned = out.returned + returned
-      g.u = g.u + returned
     end
+    if g.u then out.returned, g.u = out.returned + returned, g.u + returned end
   end
-  if g.u then g.n, g.dirty = g.n - #o.p, true end
+  if g.u and not to then g.n, g.dirty = g.n - #o.p, true end
   local most_debt, took = overdrafts_of(o.d), {}
   for i, l in ipairs(limits) do
     if cost > Z or not quiet then
-      -- Places are not held here, and no excess is charged to them.
+      -- No excess is charged to places.
       local its = l[1] == 'p' and Z or cost
       local _, rest, reset, retry, next, _, units = charge(states[i], l, its, most_debt[i])
       took[i] = units
@@ -354,7 +398,7 @@ local function settle(o, used)
       if not o.w then show(l, o.y, {true, rest, reset, retry}, is_tighter_of_charge) end
     end
   end
-  if cost > Z or out.returned > Z then
+  if cost > Z or out.returned > Z or out.moved > Z then
     if cost > Z and #tail > 0 then
       tail = change_tail(tail, limits, cost, function(i) return limits[i][1] ~= 'p' end, took)
     end
@@ -362,11 +406,12 @@ local function settle(o, used)
   end
   return out
 end
+end
 )lua"
                                    R"lua(
 -- ---- Records ----
 
-local expired, kept = 0, 0
+local expired, kept, expired_places = 0, 0, 0
 local returned, charged, late, repeated, outcome = Z, Z, 0, 0, 'd'
 local saved = {}
 local function numbers_of(text)
@@ -389,6 +434,8 @@ end
 -- Settles all counters of the hold with what was used of each subject. Subjects that share a
 -- counter are told of together.
 local function settle_all(r, used)
+  -- Of places that were acquired all else was taken for good.
+  if r.p then used = numbers_of(table.concat(r.n, ',')) end
   local reserved, all = {}, {}
   for j, n in ipairs(r.n) do reserved[j] = r.s == 'r' and Z or N(n) end
   for i, o in ipairs(r.o) do all[i] = settle(o, share_of(o, used)) end
@@ -422,7 +469,7 @@ local function settle_all(r, used)
         end
       end
       local rest = its_reserved - its_used
-      if rest > Z then returned = returned + least(rest, back) end
+      if r.p then returned = returned + back elseif rest > Z then returned = returned + least(rest, back) end
       rest = Z - rest - dropped
       if any and rest > Z then charged = charged + rest end
     end
@@ -441,6 +488,7 @@ local function finish(r)
   else
     settle_all(r, nothing_of(r))
     r.s, expired, shown = 'r', expired + 1, nil
+    if r.p then expired_places = expired_places + 1 end
     returned = Z
   end
   r.e = now + remember
@@ -477,8 +525,9 @@ local function write_record(name, r, was)
   local key, of_user, at = head .. 'hold:' .. name, user_ends(name), S(r.e)
   local left = r.e - now
   if left < ONE then left = ONE end
+  local its_ends = r.p and place_ends or ends
   if was == 'h' and (r.s ~= 'h' or r.gone) then
-    call('ZREM', ends, name)
+    call('ZREM', its_ends, name)
     if of_user then call('ZREM', of_user, name) end
   end
   if was == 'k' and (r.s ~= 'k' or r.gone) then call('ZREM', kept_ends, name) end
@@ -487,10 +536,13 @@ local function write_record(name, r, was)
     return
   end
   if r.s == 'h' then
-    call('ZADD', ends, at, name)
+    call('ZADD', its_ends, at, name)
     if of_user then call('ZADD', of_user, at, name) end
+    -- It outlives the hold.
+    local seconds = tonumber(S(cdiv(left, N('1000000')))) + WEEK
     for _, o in ipairs(r.o) do
-      if r.touch then call('EXPIRE', given_name(o.k, o.g), WEEK) end
+      local its = given_name(o.k, o.g)
+      if r.touch and call('TTL', its) < seconds then call('EXPIRE', its, seconds) end
     end
   elseif r.s == 'k' then
     call('ZADD', kept_ends, at, name)
@@ -520,7 +572,7 @@ end
 
 if op == 's' then
   local count, looked, more = tonumber(A[4]), 0, 0
-  for _, set in ipairs({ends, kept_ends}) do
+  for _, set in ipairs({ends, place_ends, kept_ends}) do
     local due = call('ZRANGEBYSCORE', set, '-inf', S(now), 'LIMIT', 0, count)
     for _, name in ipairs(due) do
       -- Those of records that are large, or that hold many times, come with the next call.
@@ -528,10 +580,10 @@ if op == 's' then
       local r, was = current(name)
       if r then save(name, r, was) end
       for _, o in ipairs(r and r.o or {}) do looked = looked + 1 + #o.p end
-      if was ~= (set == ends and 'h' or 'k') then
+      if was ~= (set == kept_ends and 'k' or 'h') then
         call('ZREM', set, name)
         local of_user = user_ends(name)
-        if of_user and set == ends then call('ZREM', of_user, name) end
+        if of_user and set ~= kept_ends then call('ZREM', of_user, name) end
       end
       looked = looked + 1
     end
@@ -539,11 +591,11 @@ if op == 's' then
   end
   if esc then return esc end
   write_all()
-  return expired .. ' ' .. kept .. ' ' .. call('ZCARD', ends) .. ' ' .. more
+  return table.concat({expired, kept, expired_places, call('ZCARD', ends), call('ZCARD', place_ends), more}, ' ')
 end
 if op == 'l' then
   local all, from = {}, tonumber(A[4])
-  local names = call('ZRANGE', ends, from, from + tonumber(A[5]) - 1)
+  local names = call('ZRANGE', A[2] == 'p' and place_ends or ends, from, from + tonumber(A[5]) - 1)
   for i, name in ipairs(names) do
     local r, one = load_record(name), {name}
     if r and r.s == 'h' then
@@ -559,6 +611,8 @@ end
                                    R"lua(
 -- ---- One hold ----
 
+-- A script may have 200 local names, so these have one.
+local H = {}
 local name, units = A[2], numbers_of(A[8])
 local r, was = current(name)
 local groups, lines, verb, reserved, used, rule = {}, {}, 't', {}, {}, ''
@@ -599,7 +653,23 @@ local function set_end()
   if ttl > Z then r.t = S(least(ttl, N(r.m))) end
   r.e, r.touch = now + N(r.t), true
 end
-local function reserve()
+local function has_places(r)
+  for _, o in ipairs(r.o) do
+    if find(o.l, ';p', 1, true) then return true end
+  end
+  return false
+end
+-- All places of the hold end with it. False: what was given back to a counter is lost, so that
+-- nobody can know which of its places are those of the hold: it has ended.
+local function move_places()
+  shown = nil
+  local known = true
+  for _, o in ipairs(r.o) do
+    if o.w or given(counter(o.k), o.g).u then settle(o, held_by(o), r.e) else known = false end
+  end
+  return known
+end
+H.reserve = function()
   read_groups()
   if r then
     if r.s ~= 'h' then return gone() end
@@ -610,23 +680,23 @@ local function reserve()
     return
   end
   local of_user = user_ends(name)
-  if call('ZCARD', ends) >= tonumber(A[4]) or of_user and call('ZCARD', of_user) >= tonumber(A[5]) then
+  if call('ZCARD', ends) + call('ZCARD', place_ends) >= tonumber(A[4]) or of_user and call('ZCARD', of_user) >= tonumber(A[5]) then
     outcome = 'f'
     return
   end
   local record = {s = 'h', t = A[7], m = A[10], k = find(A[11], 'k', 1, true) ~= nil, i = find(A[11], 'i', 1, true) ~= nil,
-                  c = A[9], h = A[12], b = S(now), n = texts_of(units), o = {}}
+                  p = find(A[11], 'p', 1, true) ~= nil or nil, c = A[9], h = A[12], b = S(now), n = texts_of(units), o = {}}
   -- Without the enforced ones those in shadow hold nothing.
   for _, shadow in ipairs({false, true}) do
     for _, group in ipairs(groups) do
       if group.shadow == shadow then
-        settle_group(group, 't', outcome == 'd')
+        settle_group(group, 't', outcome == 'd', N(A[7]))
         if not group.allowed and not shadow then outcome = 'r' end
         for _, d in ipairs(group.allowed and outcome == 'd' and group.ds or {}) do
           local w = d.w
           local o = {k = w.key, g = w.head, v = w.actor, y = w.rule, j = w.subjects, w = shadow, l = w.name, z = w.carry,
                      f = w.keep_fresh, d = w.overdrafts, q = '0', p = {}}
-          add_part(o, d.c, d.cost)
+          add_part(o, d)
           record.o[#record.o + 1] = o
         end
       end
@@ -637,20 +707,26 @@ local function reserve()
     return
   end
   r, reserved = record, record.n
-  r.e = now + N(r.t)
+  r.e, r.touch = now + N(r.t), true
   save(name, r, was)
 end
 )lua"
                                    R"lua(
-local function extend()
+H.extend = function()
   local ds, all = {}, true
   local function ask(o)
     local c = counter(o.k)
     local w = {key = o.k, ahead = Z, keep_fresh = o.f, name = c.name or o.l, limits = c.name and c.limits or limits_of(o.l),
                carry = o.z, head = o.g, most_debt = {}}
-    return decide(w, 't', share_of(o, units))
+    return decide(w, 't', share_of(o, units), N(r.t))
   end
+  local most, places = math.max(math.floor(256 / math.max(#r.o, 1)), 4), has_places(r)
   for i, o in ipairs(r.o) do
+    -- The oldest parts of too many count as used, which places cannot.
+    if places and #o.p >= most then
+      outcome = 'f'
+      return false
+    end
     if not o.w then
       ds[i] = ask(o)
       all = all and ds[i].ok
@@ -660,19 +736,18 @@ local function extend()
     local d = ds[i]
     if d then
       if not all then deny(d) end
-      for j, l in ipairs(d.w.limits) do show(l, o.y, d.said[j], is_tighter) end
+      for j, l in ipairs(d.limits) do show(l, o.y, d.said[j], is_tighter) end
     end
   end
   if not all then
     outcome, reserved = 'r', r.n
     return false
   end
-  local most = math.max(math.floor(256 / math.max(#r.o, 1)), 4)
   for i, o in ipairs(r.o) do
     local d = ds[i] or ask(o)
     if d.ok then
       accept(d, 't')
-      add_part(o, d.c, d.cost)
+      add_part(o, d)
       if #o.p > most then
         local oldest = table.remove(o.p, 1)
         o.q = S(N(o.q) + N(oldest[2]))
@@ -683,7 +758,7 @@ local function extend()
   for j, n in ipairs(units) do r.n[j] = S(least(N(r.n[j]) + n, FULL)) end
   return true
 end
-local function commit()
+H.commit = function()
   if r.s == 'c' then
     if table.concat(r.u, ',') ~= A[8] then return gone() end
     answer_again()
@@ -697,7 +772,7 @@ local function commit()
   answer_again()
   save(name, r, was)
 end
-local function release()
+H.release = function()
   if r.s == 'c' then return gone() end
   reserved = r.n
   if r.s == 'r' then repeated = 2 return end
@@ -705,7 +780,7 @@ local function release()
   r.s, r.e = 'r', now + remember
   save(name, r, was)
 end
-local function charge_unknown()
+H.charge_unknown = function()
   read_groups()
   verb, late, reserved, used = 'x', 1, {}, texts_of(units)
   for _, group in ipairs(groups) do
@@ -736,23 +811,29 @@ local function charge_unknown()
 end
 
 if op == 'v' then
-  reserve()
+  H.reserve()
 elseif not r and op == 'k' then
-  charge_unknown()
+  H.charge_unknown()
 elseif not r then
   outcome = 'u'
 elseif (op == 'x' or op == 'c' or op == 'k') and #units ~= #r.n then
   outcome, reserved = 'n', r.n
 elseif op == 'c' or op == 'k' then
-  commit()
+  H.commit()
 elseif op == 'r' then
-  release()
+  H.release()
 elseif r.s ~= 'h' then
   gone()
-elseif op == 'n' or extend() then
+else
   set_end()
-  reserved = r.n
-  save(name, r, was)
+  if op == 'n' or H.extend() then
+    reserved = r.n
+    if not has_places(r) or move_places() then
+      save(name, r, was)
+    else
+      order, shown, reserved, outcome = {}, nil, {}, 'e'
+    end
+  end
 end
 if #wants > 0 then return '~b ' .. table.concat(wants, ' ') end
 if esc then return esc end
@@ -779,7 +860,7 @@ if shown then
           ' ' .. S(shown[2]) .. ' ' .. S(shown[3]) .. ' ' .. S(shown[4])
 end
 write_all()
-return table.concat({outcome, expired, kept, S(left), S(returned), S(charged), late, repeated, #groups}, ' ') .. '\n' ..
+return table.concat({outcome, expired, kept, expired_places, S(left), S(returned), S(charged), late, repeated, r and r.p and 1 or 0, #groups}, ' ') .. '\n' ..
        table.concat(reserved, ' ') .. '\n' .. table.concat(used, ' ') .. '\n' .. shows .. '\n' ..
        table.concat(out, '\n') .. (#out > 0 and '\n' or '') .. (shown and shown.rule or '')
 )lua";

@@ -431,6 +431,19 @@ local function places_of(s)
   end
   return runs, used
 end
+-- Adds places that end then; returns the runs.
+local function add_run(runs, ends, units, longest)
+  local i = 1
+  while runs[i] and runs[i] > ends do i = i + 2 end
+  if runs[i] and runs[i] == ends then
+    runs[i + 1] = runs[i + 1] + units
+  else
+    table.insert(runs, i, units)
+    table.insert(runs, i, ends)
+    if #runs > 64 and not merge_in_slots(runs, slot_of(longest)) then merge_in_slots(runs) end
+  end
+  return runs
+end
 F.p = function(s, q, w, b, c)
   local runs, used = places_of(s)
   local left, retry = q - used, Z
@@ -439,15 +452,7 @@ F.p = function(s, q, w, b, c)
     retry = c <= q and wait_for(runs, left, c) or NEVER
   elseif c > Z then
     left = left - c
-    local ends, i = now + w, 1
-    while runs[i] and runs[i] > ends do i = i + 2 end
-    if runs[i] and runs[i] == ends then
-      runs[i + 1] = runs[i + 1] + c
-    else
-      table.insert(runs, i, c)
-      table.insert(runs, i, ends)
-      if #runs > 64 and not merge_in_slots(runs, slot_of(b)) then merge_in_slots(runs) end
-    end
+    add_run(runs, now + w, c, b)
   end
   return ok, left, runs[1] and runs[1] - now or Z, retry, runs, false
 end

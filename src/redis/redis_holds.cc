@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <iterator>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -38,6 +39,10 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds sweep_every{200}, sweep_again{1'000};
 // Between two looks while more are due, so that decisions have their turn.
 constexpr std::chrono::milliseconds sweep_rest{2};
+// How often those whose connection has ended are tried again, and for how long; and how long one is
+// looked for whose reserve may still be on its way.
+constexpr std::chrono::milliseconds close_again{20}, arrives_within{2'000};
+constexpr std::chrono::seconds close_for{60}, last_for{1};
 
 std::string joined(std::span<const int64_t> units) {
   std::string text;
@@ -98,11 +103,11 @@ bool read_numbers(std::string_view line, std::vector<int64_t>& numbers) {
 // The limit of a name as lua_settle.cc has it.
 std::optional<limit::Limit> limit_of(std::string_view text) {
   using limit::Algorithm;
-  constexpr std::string_view letters = "famtslb";
+  constexpr std::string_view letters = "famtslbp";
   constexpr std::array algorithms{Algorithm::fixed_window,   Algorithm::aligned_window,
                                   Algorithm::aligned_window, Algorithm::token_bucket,
                                   Algorithm::sliding_window, Algorithm::sliding_log,
-                                  Algorithm::fixed_bucket};
+                                  Algorithm::fixed_bucket,   Algorithm::concurrency};
   const size_t at = text.empty() ? letters.npos : letters.find(text.front());
   if (at == letters.npos) return std::nullopt;
   text.remove_prefix(1);
@@ -130,9 +135,10 @@ int64_t sum_of(std::span<const int64_t> units) {
 // What the script has answered.
 struct RedisHolds::Said {
   char outcome = 0;
-  uint64_t expired = 0, kept = 0;
+  uint64_t expired = 0, kept = 0, expired_places = 0;
   int64_t ends_in = 0, returned = 0, charged = 0;
   int late = 0, repeated = 0;  // repeated 2: it was released before
+  int is_place = 0;
   std::vector<int64_t> reserved, used;
   std::optional<limit::Limit> limit;
   limit::Decision decision{};
@@ -156,16 +162,20 @@ RedisHolds::~RedisHolds() {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
   }
-  stop_.notify_all();
+  wake_.notify_all();
   if (thread_.joinable()) thread_.join();
 }
 
 // ---- Calls ----
 
+std::string RedisHolds::name_of(const HoldCall& call) {
+  return std::string(call.user) + ':' +
+         (call.ask == HoldAsk::reserve ? call.made_id : std::string(call.id));
+}
+
 RedisHolds::Call RedisHolds::call_of(char what, const HoldCall& call,
                                      std::span<const int64_t> units, base::Duration ttl) const {
-  const std::string name = std::string(call.user) + ':' +
-                           (call.ask == HoldAsk::reserve ? call.made_id : std::string(call.id));
+  const std::string name = name_of(call);
   const std::string ends = head_ + "holds";
   const size_t of_user =
       call.user.empty() ? options_.most : std::max<size_t>(options_.most / options_.user_part, 1);
@@ -349,9 +359,10 @@ bool RedisHolds::read(std::string_view text, Said& said) {
   said.outcome = line.front();
   line.remove_prefix(2);
   if (!next_number(line, said.expired) || !next_number(line, said.kept) ||
-      !next_number(line, said.ends_in) || !next_number(line, said.returned) ||
-      !next_number(line, said.charged) || !next_number(line, said.late) ||
-      !next_number(line, said.repeated) || !next_number(line, groups))
+      !next_number(line, said.expired_places) || !next_number(line, said.ends_in) ||
+      !next_number(line, said.returned) || !next_number(line, said.charged) ||
+      !next_number(line, said.late) || !next_number(line, said.repeated) ||
+      !next_number(line, said.is_place) || !next_number(line, groups))
     return false;
   if (!read_numbers(next_line(text), said.reserved) || !read_numbers(next_line(text), said.used))
     return false;
@@ -372,8 +383,9 @@ bool RedisHolds::read(std::string_view text, Said& said) {
 }
 
 void RedisHolds::take(HoldCall& call, const Said& said) {
-  count(Event::expired, said.expired);
-  count(Event::kept, said.kept);
+  count(Event::expired, false, said.expired - said.expired_places);
+  count(Event::expired, true, said.expired_places);
+  count(Event::kept, false, said.kept);
   switch (said.outcome) {
     case 'd':
       call.outcome = HoldOutcome::done;
@@ -450,7 +462,7 @@ void RedisHolds::fail(HoldCall& call, const request::Batch& batch, Error error, 
   call.outcome = !decided  ? HoldOutcome::failed
                  : allowed ? HoldOutcome::not_held
                            : HoldOutcome::refused;
-  if (call.outcome == HoldOutcome::refused) count(Event::refused);
+  if (call.outcome == HoldOutcome::refused) count(Event::refused, call.is_place);
 }
 
 // Has it a counter that cannot be held? The log says so.
@@ -459,7 +471,6 @@ bool RedisHolds::refuses_by_name(const request::Batch& batch) const {
     return charge.keeps_limits || charge.costs != nullptr || window_text::holds(charge) ||
            (charge.space->encoding != request::KeyEncoding::own &&
             charge.space->encoding != request::KeyEncoding::window_text) ||
-           std::ranges::any_of(charge.limits, limit::has_places) ||
            std::ranges::any_of(charge.limits, limit::gcra::is_gcra, &limit::Limit::algorithm);
   };
   const auto at = std::ranges::find_if(batch.charges, is_foreign);
@@ -489,7 +500,10 @@ bool RedisHolds::reserve(HoldCall& call, const request::HoldTerms& terms,
     fail(call, batch, Error::deadline, now);
     return true;
   }
-  if (is_first) call.made_id = call.id.empty() ? make_id() : std::string(call.id);
+  if (is_first) {
+    call.made_id = call.id.empty() ? make_id() : std::string(call.id);
+    join_owner(call, 0);
+  }
   std::string text;
   Error error = Error::none;
   const auto build = [&] {
@@ -497,7 +511,8 @@ bool RedisHolds::reserve(HoldCall& call, const request::HoldTerms& terms,
     const base::Duration ttl = call.ttl.us > 0 ? call.ttl : options_.ttl;
     Call its = call_of('v', call, units, {std::min(ttl.us, terms.ttl_max.us)});
     for (std::string word : {std::to_string(call.content), std::to_string(terms.ttl_max.us),
-                             std::string(terms.keeps ? "k" : "") + (terms.ignores_late ? "i" : ""),
+                             std::string(terms.keeps ? "k" : "") + (terms.ignores_late ? "i" : "") +
+                                 (call.is_place ? "p" : ""),
                              std::string(call.holder)})
       its.words.push_back(std::move(word));
     add_charges(its, batch, shares);
@@ -521,16 +536,22 @@ bool RedisHolds::reserve(HoldCall& call, const request::HoldTerms& terms,
       for (Group& group : batch.groups) group.allowed = true;
   }
   if (error != Error::none) {
+    // It may be held.
+    join_owner(call, now.us + std::max(call.ttl.us, options_.ttl.us));
     fail(call, batch, error, now);
     return true;
   }
   take(call, said);
   call.has_decision = false;
+  if (call.outcome == HoldOutcome::done)
+    join_owner(call, now.us + std::max<int64_t>(call.ends_in.us, 1));
+  else if (call.owner != 0)
+    leave_owner(name_of(call));
   if (call.outcome == HoldOutcome::done) {
     shared_.has_holds.store(true, std::memory_order_relaxed);
-    count(call.repeated ? Event::repeated : Event::held);
+    count(call.repeated ? Event::repeated : Event::held, said.is_place == 1);
   } else if (call.outcome == HoldOutcome::refused) {
-    count(Event::refused);
+    count(Event::refused, call.is_place);
     call.made_id.clear();
   }
   return true;
@@ -553,18 +574,28 @@ bool RedisHolds::settle(HoldCall& call, base::Time now, const Asker& asker) {
   }
   take(call, said);
   if (call.outcome != HoldOutcome::unknown) call.made_id = call.id;
-  if (call.outcome == HoldOutcome::unknown) count(Event::unknown);
-  if (call.outcome == HoldOutcome::refused) count(Event::refused);
+  const bool is_place = said.is_place == 1;
+  const bool is_held = call.ask == HoldAsk::extend || call.ask == HoldAsk::renew;
+  if (call.outcome != HoldOutcome::done && call.outcome != HoldOutcome::ended) {
+    // As it was.
+  } else if (!is_held || call.outcome == HoldOutcome::ended) {
+    leave_owner(name_of(call));
+  } else if (std::lock_guard lock(owned_mutex_); !owned_.empty()) {
+    const auto its = owned_.find(name_of(call));
+    if (its != owned_.end()) its->second.end_us = now.us + call.ends_in.us;
+  }
+  if (call.outcome == HoldOutcome::unknown) count(Event::unknown, false);
+  if (call.outcome == HoldOutcome::refused) count(Event::refused, is_place);
   if (call.outcome != HoldOutcome::done) return true;
   if (call.repeated) {
-    count(Event::repeated);
+    count(Event::repeated, is_place);
   } else if (call.ask == HoldAsk::commit) {
-    count(call.late ? Event::late : Event::committed);
+    count(call.late ? Event::late : Event::committed, is_place);
     reserved_units_.fetch_add(static_cast<uint64_t>(sum_of(call.reserved)),
                               std::memory_order_relaxed);
     used_units_.fetch_add(static_cast<uint64_t>(sum_of(call.used)), std::memory_order_relaxed);
   } else if (call.ask == HoldAsk::release && said.repeated == 0) {
-    count(Event::released);
+    count(Event::released, is_place);
   }
   return true;
 }
@@ -601,7 +632,10 @@ bool RedisHolds::charge_unknown(HoldCall& call, const request::Batch& batch,
   call.made_id = call.id;
   call.has_decision = has_decision;
   if (known && call.outcome == HoldOutcome::done) {
-    count(call.repeated ? Event::repeated : call.late ? Event::late : Event::committed);
+    count(call.repeated ? Event::repeated
+          : call.late   ? Event::late
+                        : Event::committed,
+          said.is_place == 1);
   } else if (!known) {
     call.reserved.clear();
     call.used = call.units;
@@ -610,6 +644,96 @@ bool RedisHolds::charge_unknown(HoldCall& call, const request::Batch& batch,
 }
 
 // ---- Ends ----
+
+void RedisHolds::join_owner(const HoldCall& call, int64_t end_us) {
+  if (call.owner == 0) return;
+  const std::lock_guard lock(owned_mutex_);
+  std::string name = name_of(call);
+  const auto known = owned_.find(name);
+  // Its connection has ended meanwhile; or it is another one's.
+  if (known == owned_.end() ? end_us != 0 : known->second.owner != call.owner) return;
+  owned_[name] = {call.owner, end_us};
+  owners_[call.owner].insert(std::move(name));
+  if (owned_.size() < owned_swept_at_) return;
+  std::erase_if(owned_, [&](const auto& one) {
+    if (one.second.end_us == 0 || one.second.end_us >= end_us) return false;
+    const auto its = owners_.find(one.second.owner);
+    its->second.erase(one.first);
+    if (its->second.empty()) owners_.erase(its);
+    return true;
+  });
+  owned_swept_at_ = std::max<size_t>(1024, owned_.size() * 2);
+}
+
+void RedisHolds::leave_owner(const std::string& name) {
+  const std::lock_guard lock(owned_mutex_);
+  const auto one = owned_.find(name);
+  if (one == owned_.end()) return;
+  const auto its = owners_.find(one->second.owner);
+  its->second.erase(name);
+  if (its->second.empty()) owners_.erase(its);
+  owned_.erase(one);
+}
+
+void RedisHolds::close(uint64_t owner, base::Time now) {
+  std::vector<Closed> closed;
+  {
+    const std::lock_guard lock(owned_mutex_);
+    const auto its = owners_.find(owner);
+    if (its == owners_.end()) return;
+    for (const std::string& name : its->second) {
+      closed.push_back({name, Clock::now(), owned_[name].end_us == 0});
+      owned_.erase(name);
+    }
+    owners_.erase(its);
+  }
+  if (is_told_) {
+    for (const Closed& one : closed) release(one.name, now);
+    return;
+  }
+  const std::lock_guard lock(mutex_);
+  std::ranges::move(closed, std::back_inserter(closed_));
+  wake_.notify_all();
+}
+
+HoldOutcome RedisHolds::release(std::string_view name, base::Time now) {
+  const size_t colon = std::min(name.rfind(':'), name.size() - 1);
+  HoldCall call{
+      .ask = HoldAsk::release, .user = name.substr(0, colon), .id = name.substr(colon + 1)};
+  std::string text;
+  Said said;
+  const auto build = [&] { return call_of('r', call, {}, {}); };
+  if (ask_here(now, build, text) != Error::none || !read(text, said)) return HoldOutcome::failed;
+  take(call, said);
+  if (call.outcome == HoldOutcome::done && said.repeated == 0)
+    count(Event::released, said.is_place == 1);
+  return call.outcome;
+}
+
+// is_last: the server stops, and all its connections end.
+void RedisHolds::release_closed(bool is_last) {
+  {
+    const std::lock_guard lock(mutex_);
+    std::ranges::move(closed_, std::back_inserter(closing_));
+    closed_.clear();
+  }
+  if (is_last) {
+    const std::lock_guard lock(owned_mutex_);
+    for (const auto& [name, one] : owned_) closing_.push_back({name, Clock::now()});
+    owned_.clear();
+    owners_.clear();
+  }
+  const auto began = Clock::now();
+  bool fails = false;
+  std::erase_if(closing_, [&](const Closed& one) {
+    if (fails || (is_last && Clock::now() - began > last_for)) return false;
+    const HoldOutcome outcome = release(one.name, {});
+    fails = outcome == HoldOutcome::failed;
+    const auto since = Clock::now() - one.since;
+    if (fails) return since > close_for;
+    return outcome != HoldOutcome::unknown || !one.is_on_its_way || since > arrives_within;
+  });
+}
 
 // Ends some that are due. False: Redis cannot be asked. `ended`: how many, and more than none while
 // more are due.
@@ -632,12 +756,14 @@ bool RedisHolds::end_some(base::Time now, size_t& ended) {
     return false;
   }
   std::vector<int64_t> said;
-  if (!read_numbers(text_of(*answer), said) || said.size() != 4) return false;
-  count(Event::expired, static_cast<uint64_t>(said[0]));
-  count(Event::kept, static_cast<uint64_t>(said[1]));
-  held_.store(static_cast<size_t>(said[2]), std::memory_order_relaxed);
-  shared_.has_holds.store(said[2] > 0, std::memory_order_relaxed);
-  ended = static_cast<size_t>(said[0] + said[1] + said[3]);
+  if (!read_numbers(text_of(*answer), said) || said.size() != 6) return false;
+  count(Event::expired, false, static_cast<uint64_t>(said[0] - said[2]));
+  count(Event::expired, true, static_cast<uint64_t>(said[2]));
+  count(Event::kept, false, static_cast<uint64_t>(said[1]));
+  reservations_.store(static_cast<size_t>(said[3]), std::memory_order_relaxed);
+  places_.store(static_cast<size_t>(said[4]), std::memory_order_relaxed);
+  shared_.has_holds.store(said[3] + said[4] > 0, std::memory_order_relaxed);
+  ended = static_cast<size_t>(said[0] + said[1] + said[5]);
   return true;
 }
 
@@ -647,28 +773,37 @@ void RedisHolds::end_due(base::Time now) {
 }
 
 void RedisHolds::run() {
-  for (;;) {
-    size_t ended = 0;
-    const bool is_there = end_some({}, ended);
+  for (auto next = Clock::now(); !stopping_;) {
+    if (Clock::now() >= next) {
+      size_t ended = 0;
+      const bool is_there = end_some({}, ended);
+      next = Clock::now() + (!is_there ? sweep_again : ended > 0 ? sweep_rest : sweep_every);
+    }
+    release_closed(false);
     std::unique_lock lock(mutex_);
-    stop_.wait_for(lock,
-                   !is_there   ? sweep_again
-                   : ended > 0 ? sweep_rest
-                               : sweep_every,
-                   [this] { return stopping_.load(); });
-    if (stopping_) return;
+    wake_.wait_until(lock, closing_.empty() ? next : std::min(next, Clock::now() + close_again),
+                     [this] { return stopping_.load() || !closed_.empty(); });
   }
+  release_closed(true);
 }
 
 // ---- For people ----
 
 void RedisHolds::each(base::Time now, const std::function<bool(const Listed&)>& visit) const {
+  if (each_of(false, now, visit)) each_of(true, now, visit);
+}
+
+// False: it ends here.
+bool RedisHolds::each_of(bool places, base::Time now,
+                         const std::function<bool(const Listed&)>& visit) const {
   for (size_t from = 0; from < options_.most && !stopping_; from += listed_at_once) {
-    Call call{
-        1, {head_ + "holds", "l", "", "0", std::to_string(from), std::to_string(listed_at_once)}};
+    Call call{1,
+              {head_ + "holds", "l", places ? "p" : "", "0", std::to_string(from),
+               std::to_string(listed_at_once)}};
     if (is_told_) call.words.push_back(std::to_string(now.us));
     const Answer answer = send_here(plain_, call);
-    if (is_error(answer) || answer->type != REDIS_REPLY_ARRAY || answer->elements == 0) return;
+    if (is_error(answer) || answer->type != REDIS_REPLY_ARRAY) return false;
+    if (answer->elements == 0) return true;
     for (size_t i = 0; i < answer->elements; ++i) {
       const redisReply& its = *answer->element[i];
       if (its.type != REDIS_REPLY_ARRAY || its.elements != 8) continue;
@@ -679,21 +814,27 @@ void RedisHolds::each(base::Time now, const std::function<bool(const Listed&)>& 
       one.user = name.substr(0, colon);
       one.id = name.substr(colon + 1);
       one.holder = text(1);
+      one.is_place = places;
       one.units = number_of(*its.element[2]);
       one.age = {std::max<int64_t>(now.us - number_of(*its.element[3]), 0)};
       one.ends_in = {std::max<int64_t>(number_of(*its.element[4]) - now.us, 0)};
       one.rule = text(5);
       one.actor = text(6);
       one.counter = text(7);
-      if (!visit(one)) return;
+      if (!visit(one)) return false;
     }
   }
+  return true;
 }
 
 store::HoldBook::Figures RedisHolds::figures() const {
   Figures figures;
-  figures.holds = held_.load(std::memory_order_relaxed);
-  for (size_t i = 0; i < events_.size(); ++i) figures.events[i] = events_[i].load();
+  figures.places = places_.load(std::memory_order_relaxed);
+  figures.holds = reservations_.load(std::memory_order_relaxed) + figures.places;
+  for (size_t i = 0; i < events_.size(); ++i) {
+    figures.of_places[i] = of_places_[i].load();
+    figures.events[i] = std::max(events_[i].load(), figures.of_places[i]);
+  }
   figures.reserved_units = reserved_units_.load();
   figures.used_units = used_units_.load();
   return figures;

@@ -8,6 +8,9 @@
 //   bound     `most` are held in that Redis, by all servers. Those that are settled are remembered
 //             by a key with a TTL each, and are not counted.
 //   restart   What Redis loses is lost: a hold without its counter's record gives nothing back.
+//   close     A hold that ends with its connection is released by the thread, also one whose answer
+//             is on its way then; what Redis cannot settle in a minute ends with its lease, and so
+//             do those of a server that is killed.
 //   refused   Counters that other programs share, and those that keep their limits, cannot be held.
 //
 // Calls with an Asker are sent on the worker's own connection; those without one block, on another.
@@ -15,6 +18,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -25,6 +29,8 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "limit/calendar.h"
@@ -47,6 +53,8 @@ class RedisHolds final : public store::HoldBook {
   bool reserve(request::HoldCall& call, const request::HoldTerms& terms,
                const request::Batch& batch, std::span<const Share> shares,
                std::span<const int64_t> units, base::Time now, const Asker& asker) override;
+  // With the time of each call it blocks.
+  void close(uint64_t owner, base::Time now) override;
   bool settle(request::HoldCall& call, base::Time now, const Asker& asker) override;
   bool charge_unknown(request::HoldCall& call, const request::Batch& batch,
                       std::span<const Share> shares, base::Time now, const Asker& asker,
@@ -88,10 +96,18 @@ class RedisHolds final : public store::HoldBook {
   bool refuses_by_name(const request::Batch& batch) const;
   void fail(request::HoldCall& call, const request::Batch& batch, request::Error error,
             base::Time now);
+  static std::string name_of(const request::HoldCall& call);
+  void join_owner(const request::HoldCall& call, int64_t end_us);
+  void leave_owner(const std::string& name);
+  request::HoldOutcome release(std::string_view name, base::Time now);
+  void release_closed(bool is_last);
   bool end_some(base::Time now, size_t& ended);
   void run();
-  void count(Event event, uint64_t times = 1) {
+  bool each_of(bool places, base::Time now, const std::function<bool(const Listed&)>& visit) const;
+  void count(Event event, bool is_place, uint64_t times = 1) {
     events_[static_cast<size_t>(event)].fetch_add(times, std::memory_order_relaxed);
+    if (is_place)
+      of_places_[static_cast<size_t>(event)].fetch_add(times, std::memory_order_relaxed);
   }
 
   RedisStore& store_;
@@ -99,16 +115,32 @@ class RedisHolds final : public store::HoldBook {
   const Options options_;
   const bool is_told_;
   const Script plain_, wide_;
-  const std::string head_;  // before all keys
-  std::atomic<size_t> held_{0};
-  std::array<std::atomic<uint64_t>, event_names.size()> events_{};
+  const std::string head_;                           // before all keys
+  std::atomic<size_t> reservations_{0}, places_{0};  // in that Redis
+  std::array<std::atomic<uint64_t>, event_names.size()> events_{}, of_places_{};
   std::atomic<uint64_t> reserved_units_{0}, used_units_{0};
   mutable std::mutex calendars_mutex_;
   std::vector<limit::Calendar> calendars_;  // of the holds that were made here: the last ones
   mutable std::mutex line_mutex_;           // of the next one
   mutable std::unique_ptr<BlockingConnection> line_;
-  std::mutex mutex_;  // for the rest between two looks
-  std::condition_variable stop_;
+  // Holds that end with their connections. `end_us`: as this server knows it; 0: not yet.
+  struct Owned {
+    uint64_t owner;
+    int64_t end_us;
+  };
+  std::mutex owned_mutex_;
+  std::unordered_map<std::string, Owned> owned_;  // by name
+  std::unordered_map<uint64_t, std::unordered_set<std::string>> owners_;
+  size_t owned_swept_at_ = 1024;  // as many, and those that have ended go
+  struct Closed {
+    std::string name;
+    std::chrono::steady_clock::time_point since;
+    bool is_on_its_way = false;  // the reserve had no answer yet
+  };
+  std::vector<Closed> closing_;  // of the thread
+  std::mutex mutex_;             // guards closed_, and is for the rest between two looks
+  std::vector<Closed> closed_;
+  std::condition_variable wake_;
   std::atomic<bool> stopping_{false};
   std::thread thread_;
 };

@@ -248,8 +248,9 @@ TEST(RedisHolds, RulesInShadowAreSettledEachByItself) {
 // The same requests over one counter, here and there.
 class Twin {
  public:
-  Twin(HoldsHere& here, std::vector<std::vector<Limit>> lists, const HoldTerms& terms)
-      : here_(here), lists_(std::move(lists)), terms_(terms) {
+  Twin(HoldsHere& here, std::vector<std::vector<Limit>> lists, const HoldTerms& terms,
+       bool acquires = false)
+      : here_(here), lists_(std::move(lists)), terms_(terms), acquires_(acquires) {
     for (const auto& list : lists_) ids_.push_back(here.spaces.hold_limits(list));
     space_ = here.spaces.hold("test:", "", {});
   }
@@ -267,7 +268,7 @@ class Twin {
     std::vector<limit::Decision> decisions(limit::slots_max);
     request::Group group{.charge_count = 1};
     const HoldBook::Share share{1, "rule"};
-    HoldCall call{.id = id, .ttl = {ttl}};
+    HoldCall call{.id = id, .ttl = {ttl}, .is_place = acquires_};
     EXPECT_TRUE(here_.book().reserve(call, terms_, {{&group, 1}, charges, decisions}, {&share, 1},
                                      {&units, 1}, {now}, {}));
     const bool decided = call.outcome == HoldOutcome::done || call.outcome == HoldOutcome::refused;
@@ -326,6 +327,7 @@ class Twin {
   HoldsHere& here_;
   const std::vector<std::vector<Limit>> lists_;
   const HoldTerms terms_;
+  const bool acquires_;
   std::vector<request::LimitsRef> ids_;
   request::SpaceRef space_;
   size_t list_ = 0;
@@ -338,15 +340,16 @@ Limit limit_of(Algorithm algorithm, int64_t units, int64_t window_us, int64_t bu
 
 // Random histories of one counter under each of the lists; empty: they were the same.
 std::string differs(const std::vector<std::vector<Limit>>& lists, int rounds, uint32_t seed,
-                    int64_t step_us) {
+                    int64_t step_us, bool acquires = false) {
   tests::Dice dice(seed);
   int returns = 0;
   for (int round = 0; round < rounds; ++round) {
-    const HoldTerms terms{.keeps = dice(2) == 0, .ignores_late = dice(2) == 0};
+    HoldTerms terms{.keeps = dice(2) == 0, .ignores_late = dice(2) == 0};
+    if (acquires) terms = {.ttl_max = {6 * step_us}, .ignores_late = true};
     const HoldBook::Options options{.remember = {2 * step_us}};
     HoldsInMemory memory(options);
     HoldsInRedis redis(options);
-    Twin here(memory, lists, terms), there(redis, lists, terms);
+    Twin here(memory, lists, terms, acquires), there(redis, lists, terms, acquires);
     int64_t now = noon + dice(int64_t{1'000'000});
     std::string told = "round " + std::to_string(round);
     for (int step = 0; step < 60; ++step) {
@@ -406,6 +409,23 @@ TEST(RedisHolds, GiveBackAsTheTableInMemoryWithEachAlgorithm) {
         << "algorithm " << i;
   EXPECT_EQ(differs({{each[1], each[2]}}, 15, 7, 12), "");
   EXPECT_EQ(differs({{each[3], each[4], each[0]}}, 15, 8, 12), "");
+}
+
+TEST(RedisHolds, HoldPlacesAsTheTableInMemory) {
+  const Limit places = limit_of(Algorithm::concurrency, 12, 30, 72),
+              fewer = limit_of(Algorithm::concurrency, 7, 12, 40),
+              many = limit_of(Algorithm::concurrency, 60, 30, 72);
+  const Limit rate = limit_of(Algorithm::token_bucket, 7, 40, 20);
+  for (const bool acquires : {true, false}) {
+    EXPECT_EQ(differs({{places}}, 40, 21, 12, acquires), "");
+    EXPECT_EQ(differs({{many}}, 20, 22, 12, acquires), "");
+    EXPECT_EQ(differs({{rate, places}}, 25, 23, 12, acquires), "");
+    EXPECT_EQ(differs({{places, fewer}}, 20, 24, 12, acquires), "");
+  }
+  EXPECT_EQ(
+      differs({{limit_of(Algorithm::concurrency, 5, 86'400 * second, 86'400 * 4000 * second)}}, 15,
+              25, 86'400 * 900 * second, true),
+      "");
 }
 
 // Numbers that a double does not hold, so that the other script decides.

@@ -156,6 +156,7 @@ class StoreWorld {
   }
   base::Time now() { return told ? *told : clock.now(); }
   RedisStore& store() { return *store_; }
+  store::CompletionQueue& port() { return port_; }
   // The last lines of its log.
   std::string log() {
     std::string all;

@@ -1809,14 +1809,9 @@ bool Exchange::fail_hold(const HoldCall& call, const Verdict& verdict,
       problem_.has_pointer = true;
       return true;
     case HoldOutcome::no_places:
-      refuse(
-          problems::no_places,
-          call.is_place
-              ? "no limit that applies to these entries has places that this server can hold: "
-                "acquire is for rules with `algorithm: concurrency` and counters in memory or on "
-                "disk; reserve takes units of all others"
-              : "a limit that applies has places, which this server can hold by plain takes "
-                "alone, as its counters are in Redis: take one, and put it back");
+      refuse(problems::no_places,
+             "no limit that applies to these entries has places: acquire is for rules with "
+             "`algorithm: concurrency`; reserve takes units of all others");
       return true;
     case HoldOutcome::waiting:
     case HoldOutcome::full:
