@@ -4,7 +4,8 @@
 //   KEYS   the ends of the holds; the record of the hold; the ends of those of its user (the first
 //          again: it has none); for a reserve and for a charge the counters, one for each charge
 //   ARGV   1 what          v: reserve, k: charge for a hold that is not known, x: extend, n: renew,
-//                          c: commit, r: release, s: end those that are due, l: list
+//                          c: commit, r: release, d: release and forget, s: end those
+//                          that are due, l: list
 //          2 name          user, `:`, id
 //          3 remember      us; s: also how many records are looked at
 //          4, 5            the most holds, and those of one user
@@ -72,6 +73,8 @@ local ends = KEYS[1]
 local head = sub(ends, 1, #ends - 5)
 local kept_ends, place_ends = head .. 'kept_holds', head .. 'held_places'
 local quiet = op == 's'
+-- A script may have 200 local names, so some have one together.
+local H = {freed = {}}
 local C, order, boundaries, wants, problem = {}, {}, {}, {}, nil
 for code, text in gmatch(A[6] or '', '(%d+):([%d,]+);') do boundaries[code] = calendar_of(text) end
 local parsed = {}
@@ -383,6 +386,7 @@ settle = function(o, used, to)
     end
     if g.u then out.returned, g.u = out.returned + returned, g.u + returned end
   end
+  if out.returned > Z then H.freed[#H.freed + 1] = o.k end
   if g.u and not to then g.n, g.dirty = g.n - #o.p, true end
   local most_debt, took = overdrafts_of(o.d), {}
   for i, l in ipairs(limits) do
@@ -566,6 +570,15 @@ local function write_all()
   end
   for _, one in ipairs(saved) do write_record(one[1], one[2], one[3]) end
 end
+-- The counters that were given units back: of each the length of its name, `:`, its name.
+H.told = function()
+  local all = {}
+  for i, key in ipairs(H.freed) do
+    local its = sub(key, #head + 1)
+    all[i] = #its .. ':' .. its
+  end
+  return table.concat(all)
+end
 )lua"
                                    R"lua(
 -- ---- For no hold of its own ----
@@ -591,7 +604,8 @@ if op == 's' then
   end
   if esc then return esc end
   write_all()
-  return table.concat({expired, kept, expired_places, call('ZCARD', ends), call('ZCARD', place_ends), more}, ' ')
+  return table.concat({expired, kept, expired_places, call('ZCARD', ends), call('ZCARD', place_ends), more, #H.freed}, ' ') ..
+         '\n' .. H.told()
 end
 if op == 'l' then
   local all, from = {}, tonumber(A[4])
@@ -611,8 +625,6 @@ end
                                    R"lua(
 -- ---- One hold ----
 
--- A script may have 200 local names, so these have one.
-local H = {}
 local name, units = A[2], numbers_of(A[8])
 local r, was = current(name)
 local groups, lines, verb, reserved, used, rule = {}, {}, 't', {}, {}, ''
@@ -820,8 +832,9 @@ elseif (op == 'x' or op == 'c' or op == 'k') and #units ~= #r.n then
   outcome, reserved = 'n', r.n
 elseif op == 'c' or op == 'k' then
   H.commit()
-elseif op == 'r' then
+elseif op == 'r' or op == 'd' then
   H.release()
+  if op == 'd' and outcome == 'd' and #saved > 0 then r.gone = true end
 elseif r.s ~= 'h' then
   gone()
 else
@@ -860,9 +873,9 @@ if shown then
           ' ' .. S(shown[2]) .. ' ' .. S(shown[3]) .. ' ' .. S(shown[4])
 end
 write_all()
-return table.concat({outcome, expired, kept, expired_places, S(left), S(returned), S(charged), late, repeated, r and r.p and 1 or 0, #groups}, ' ') .. '\n' ..
+return table.concat({outcome, expired, kept, expired_places, S(left), S(returned), S(charged), late, repeated, r and r.p and 1 or 0, #groups, #H.freed}, ' ') .. '\n' ..
        table.concat(reserved, ' ') .. '\n' .. table.concat(used, ' ') .. '\n' .. shows .. '\n' ..
-       table.concat(out, '\n') .. (#out > 0 and '\n' or '') .. (shown and shown.rule or '')
+       table.concat(out, '\n') .. (#out > 0 and '\n' or '') .. H.told() .. (shown and shown.rule or '')
 )lua";
 
 }  // namespace sluice::redis

@@ -126,6 +126,17 @@ std::optional<limit::Limit> limit_of(std::string_view text) {
   return limit;
 }
 
+// Names of counters as H.told of the script has them.
+bool read_freed(std::string_view& text, size_t count, std::vector<std::string_view>& freed) {
+  for (size_t i = 0; i < count; ++i) {
+    size_t size = 0;
+    if (!next_number(text, size) || size > text.size()) return false;
+    freed.push_back(text.substr(0, size));
+    text.remove_prefix(size);
+  }
+  return true;
+}
+
 int64_t sum_of(std::span<const int64_t> units) {
   return std::accumulate(units.begin(), units.end(), int64_t{0});
 }
@@ -143,6 +154,7 @@ struct RedisHolds::Said {
   std::optional<limit::Limit> limit;
   limit::Decision decision{};
   std::vector<std::string_view> groups;
+  std::vector<std::string_view> freed;  // counters that were given units back
   std::string_view rule;
 };
 
@@ -186,46 +198,84 @@ RedisHolds::Call RedisHolds::call_of(char what, const HoldCall& call,
            std::to_string(of_user), "", std::to_string(ttl.us), joined(units)}};
 }
 
-// The groups of a batch, with the keys of their counters.
-void RedisHolds::add_charges(Call& to, const request::Batch& batch,
-                             std::span<const Share> shares) const {
+// What all groups of a reserve follow.
+RedisHolds::Call RedisHolds::call_of_reserve(const HoldCall& call, const request::HoldTerms& terms,
+                                             std::span<const int64_t> units) const {
+  const base::Duration ttl = call.ttl.us > 0 ? call.ttl : options_.ttl;
+  Call its = call_of('v', call, units, {std::min(ttl.us, terms.ttl_max.us)});
+  for (std::string word : {std::to_string(call.content), std::to_string(terms.ttl_max.us),
+                           std::string(terms.keeps ? "k" : "") + (terms.ignores_late ? "i" : "") +
+                               (call.is_place ? "p" : ""),
+                           std::string(call.holder)})
+    its.words.push_back(std::move(word));
+  return its;
+}
+
+RedisHolds::GroupWords RedisHolds::words_of(const Group& group, const request::Batch& batch,
+                                            std::span<const Share> shares) const {
   thread_local LimitTexts texts;
-  to.words.push_back(std::to_string(batch.groups.size()));
+  GroupWords its;
+  bool refuses = false;
+  size_t count = 0;
+  for (uint32_t i = group.charge_first; i < group.charge_first + group.charge_count; ++i)
+    if (is_counted(batch.charges[i]))
+      ++count;
+    else
+      refuses |= std::ranges::any_of(batch.charges[i].limits, [](const limit::Limit& limit) {
+        return limit.algorithm == limit::Algorithm::deny;
+      });
+  its.words.emplace_back(group.may_fail ? refuses ? "S" : "s" : refuses ? "E" : "e");
+  its.words.push_back(std::to_string(count));
+  for (uint32_t i = group.charge_first; i < group.charge_first + group.charge_count; ++i) {
+    const Charge& charge = batch.charges[i];
+    if (!is_counted(charge)) continue;
+    const std::string counter =
+        std::string(charge.space->prefix).append(charge.key).append(charge.space->suffix);
+    its.keys.push_back(head_ + counter);
+    std::string subjects;
+    for (int bit = 0; bit < 64; ++bit)
+      if ((shares[i].subjects >> bit & 1) != 0) subjects += std::to_string(bit + 1) + ' ';
+    const int64_t ahead = shared_.queues.any() ? shared_.queues.ahead(counter, {}) : 0;
+    its.ahead_at.push_back(its.words.size() + 1);
+    for (std::string word :
+         {std::to_string(charge.cost), std::to_string(ahead),
+          std::to_string(charge.space->keep_fresh_for.us / 1000),
+          texts.of(charge.limits, charge.limits_id).name,
+          std::string(carry_word(charge.space->carry)) + std::to_string(head_.size()), subjects,
+          std::string(shares[i].rule), std::string(charge.key), overdrafts_text(charge)})
+      its.words.push_back(std::move(word));
+  }
+  return its;
+}
+
+void RedisHolds::add_groups(Call& to, std::span<const GroupWords> groups) {
+  to.words.push_back(std::to_string(groups.size()));
   std::vector<std::string> keys;
-  for (const Group& group : batch.groups) {
-    bool refuses = false;
-    size_t count = 0;
-    for (uint32_t i = group.charge_first; i < group.charge_first + group.charge_count; ++i)
-      if (is_counted(batch.charges[i]))
-        ++count;
-      else
-        refuses |= std::ranges::any_of(batch.charges[i].limits, [](const limit::Limit& limit) {
-          return limit.algorithm == limit::Algorithm::deny;
-        });
-    to.words.emplace_back(group.may_fail ? refuses ? "S" : "s" : refuses ? "E" : "e");
-    to.words.push_back(std::to_string(count));
-    for (uint32_t i = group.charge_first; i < group.charge_first + group.charge_count; ++i) {
-      const Charge& charge = batch.charges[i];
-      if (!is_counted(charge)) continue;
-      const std::string counter =
-          std::string(charge.space->prefix).append(charge.key).append(charge.space->suffix);
-      keys.push_back(head_ + counter);
-      std::string subjects;
-      for (int bit = 0; bit < 64; ++bit)
-        if ((shares[i].subjects >> bit & 1) != 0) subjects += std::to_string(bit + 1) + ' ';
-      const int64_t ahead = shared_.queues.any() ? shared_.queues.ahead(counter, {}) : 0;
-      for (std::string word :
-           {std::to_string(charge.cost), std::to_string(ahead),
-            std::to_string(charge.space->keep_fresh_for.us / 1000),
-            texts.of(charge.limits, charge.limits_id).name,
-            std::string(carry_word(charge.space->carry)) + std::to_string(head_.size()), subjects,
-            std::string(shares[i].rule), std::string(charge.key), overdrafts_text(charge)})
-        to.words.push_back(std::move(word));
-    }
+  for (const GroupWords& group : groups) {
+    keys.insert(keys.end(), group.keys.begin(), group.keys.end());
+    to.words.insert(to.words.end(), group.words.begin(), group.words.end());
   }
   to.words.insert(to.words.begin() + static_cast<std::ptrdiff_t>(to.keys), keys.begin(),
                   keys.end());
   to.keys += keys.size();
+}
+
+// The groups of a batch, with the keys of their counters.
+void RedisHolds::add_charges(Call& to, const request::Batch& batch,
+                             std::span<const Share> shares) const {
+  std::vector<GroupWords> groups;
+  for (const Group& group : batch.groups) groups.push_back(words_of(group, batch, shares));
+  add_groups(to, groups);
+}
+
+std::string RedisHolds::bytes_of(const Script& script, const Call& call) {
+  std::string bytes;
+  append_array(bytes, call.words.size() + 3);
+  append_bulk(bytes, std::string_view("EVALSHA"));
+  append_bulk(bytes, std::string_view(script.sha));
+  append_bulk(bytes, static_cast<int64_t>(call.keys));
+  for (const std::string& word : call.words) append_bulk(bytes, word);
+  return bytes;
 }
 
 std::string RedisHolds::boundaries(std::span<const limit::Calendar> calendars,
@@ -304,13 +354,7 @@ bool RedisHolds::ask(const Asker& asker, base::Time now, const Build& build, std
     error = answer.error;
     return true;
   }
-  std::string bytes;
-  append_array(bytes, next.words.size() + 3);
-  append_bulk(bytes, std::string_view("EVALSHA"));
-  append_bulk(bytes, std::string_view(script->sha));
-  append_bulk(bytes, static_cast<int64_t>(next.keys));
-  for (const std::string& word : next.words) append_bulk(bytes, word);
-  error = client->ask_text(asker.ticket, *script, std::move(bytes), now);
+  error = client->ask_text(asker.ticket, *script, bytes_of(*script, next), now);
   return error != Error::none;
 }
 
@@ -354,7 +398,7 @@ Error RedisHolds::ask_here(base::Time now, const Build& build, std::string& text
 
 bool RedisHolds::read(std::string_view text, Said& said) {
   std::string_view line = next_line(text);
-  size_t groups = 0;
+  size_t groups = 0, freed = 0;
   if (line.size() < 2) return false;
   said.outcome = line.front();
   line.remove_prefix(2);
@@ -362,7 +406,7 @@ bool RedisHolds::read(std::string_view text, Said& said) {
       !next_number(line, said.expired_places) || !next_number(line, said.ends_in) ||
       !next_number(line, said.returned) || !next_number(line, said.charged) ||
       !next_number(line, said.late) || !next_number(line, said.repeated) ||
-      !next_number(line, said.is_place) || !next_number(line, groups))
+      !next_number(line, said.is_place) || !next_number(line, groups) || !next_number(line, freed))
     return false;
   if (!read_numbers(next_line(text), said.reserved) || !read_numbers(next_line(text), said.used))
     return false;
@@ -378,6 +422,7 @@ bool RedisHolds::read(std::string_view text, Said& said) {
       return false;
   }
   for (size_t i = 0; i < groups; ++i) said.groups.push_back(next_line(text));
+  if (!read_freed(text, freed, said.freed)) return false;
   said.rule = text;
   return true;
 }
@@ -386,6 +431,7 @@ void RedisHolds::take(HoldCall& call, const Said& said) {
   count(Event::expired, false, said.expired - said.expired_places);
   count(Event::expired, true, said.expired_places);
   count(Event::kept, false, said.kept);
+  for (const std::string_view counter : said.freed) shared_.queues.call(std::string(counter));
   switch (said.outcome) {
     case 'd':
       call.outcome = HoldOutcome::done;
@@ -426,6 +472,12 @@ void RedisHolds::take(HoldCall& call, const Said& said) {
   call.rule = said.rule;
 }
 
+// Reads the decisions of one group, of which these charges have a counter.
+bool RedisHolds::read_line(std::string_view line, std::span<Charge> counted,
+                           std::span<limit::Decision> decisions, bool& allowed, base::Time now) {
+  return read_answer(line, counted, decisions, allowed, now) == ScriptReply::decided;
+}
+
 // Reads the decisions of all groups.
 bool RedisHolds::read_groups(const Said& said, const request::Batch& batch, base::Time now) {
   if (said.groups.size() != batch.groups.size()) return false;
@@ -437,9 +489,7 @@ bool RedisHolds::read_groups(const Said& said, const request::Batch& batch, base
     std::ranges::copy_if(charges, std::back_inserter(counted), is_counted);
     group.error = Error::none;
     group.parked = group.answered = false;
-    if (read_answer(said.groups[i], counted, batch.decisions, group.allowed, now) !=
-        ScriptReply::decided)
-      return false;
+    if (!read_line(said.groups[i], counted, batch.decisions, group.allowed, now)) return false;
     auto from = counted.cbegin();
     for (Charge& charge : charges)
       if (is_counted(charge)) charge.dropped = from++->dropped;
@@ -482,11 +532,88 @@ bool RedisHolds::refuses_by_name(const request::Batch& batch) const {
   return true;
 }
 
+// Asks by the reserve itself, so that it is held in the step that grants it.
+class RedisHolds::Asked final : public HeldAsk {
+ public:
+  Asked(RedisHolds& holds, const HoldCall& call, Call its_head)
+      : head(std::move(its_head)), holds_(holds), name_(name_of(call)), is_made_(call.id.empty()) {}
+
+  std::string call(std::span<const int64_t> ahead, base::Time now, const Script*& script) override {
+    GroupWords& last = groups.back();
+    for (size_t i = 0; i < last.ahead_at.size(); ++i)
+      last.words[last.ahead_at[i]] = ahead.empty() ? "0" : std::to_string(ahead[i]);
+    Call next;
+    script = before_;
+    const bool is_there = holds_.is_again(
+        again_, script,
+        [&] {
+          Call its = head;
+          add_groups(its, groups);
+          return its;
+        },
+        now, next);
+    SLUICE_CHECK(is_there);
+    sent_ = script;
+    return bytes_of(*script, next);
+  }
+  Said read(std::string_view text, std::span<Charge> charges, std::span<limit::Decision> decisions,
+            base::Time now) override {
+    if (text.starts_with('~')) {
+      // What `call` would not know how to follow.
+      const bool follows = (text == "~w" && sent_ == &holds_.plain_) || text.starts_with("~b ");
+      if (!follows || ++times_ >= calls_max) return Said::nonsense;
+      again_ = text;
+      before_ = sent_;
+      return Said::again;
+    }
+    again_.clear();
+    before_ = nullptr;
+    times_ = 0;
+    answer = text;
+    RedisHolds::Said said;
+    if (!RedisHolds::read(answer, said)) return Said::nonsense;
+    bool allowed = false;
+    if (!said.groups.empty() && !read_line(said.groups.back(), charges, decisions, allowed, now))
+      return Said::nonsense;
+    is_repeated_ = said.repeated == 1;
+    return said.outcome == 'r' ? Said::refused : Said::answered;
+  }
+  void give_back(bool is_sure) override {
+    // An id of the caller's may name a hold that was there before.
+    if (is_sure ? !is_repeated_ : is_made_) holds_.let_go(name_, !is_sure);
+  }
+
+  Call head;
+  std::vector<GroupWords> groups;  // the one that waits is the last
+  std::string answer;
+
+ private:
+  RedisHolds& holds_;
+  const std::string name_;
+  const bool is_made_;
+  bool is_repeated_ = false;
+  std::string again_;                                 // the last answer, if another call follows
+  const Script *before_ = nullptr, *sent_ = nullptr;  // before_: that gave it
+  size_t times_ = 0;
+};
+
+struct RedisHolds::Waiting : Wait {
+  explicit Waiting(std::shared_ptr<Asked> its) : asked(std::move(its)) {}
+  const std::shared_ptr<Asked> asked;
+};
+
 // ---- What is asked ----
 
 bool RedisHolds::reserve(HoldCall& call, const request::HoldTerms& terms,
                          const request::Batch& batch, std::span<const Share> shares,
                          std::span<const int64_t> units, base::Time now, const Asker& asker) {
+  return reserve(call, terms, batch, shares, units, now, asker, nullptr);
+}
+
+bool RedisHolds::reserve(HoldCall& call, const request::HoldTerms& terms,
+                         const request::Batch& batch, std::span<const Share> shares,
+                         std::span<const int64_t> units, base::Time now, const Asker& asker,
+                         std::unique_ptr<Wait>* wait) {
   SLUICE_CHECK(shares.size() == batch.charges.size() && units.size() <= 64);
   if (refuses_by_name(batch)) {
     fail(call, batch, Error::store, now);
@@ -508,13 +635,7 @@ bool RedisHolds::reserve(HoldCall& call, const request::HoldTerms& terms,
   Error error = Error::none;
   const auto build = [&] {
     remember_calendars(batch);
-    const base::Duration ttl = call.ttl.us > 0 ? call.ttl : options_.ttl;
-    Call its = call_of('v', call, units, {std::min(ttl.us, terms.ttl_max.us)});
-    for (std::string word : {std::to_string(call.content), std::to_string(terms.ttl_max.us),
-                             std::string(terms.keeps ? "k" : "") + (terms.ignores_late ? "i" : "") +
-                                 (call.is_place ? "p" : ""),
-                             std::string(call.holder)})
-      its.words.push_back(std::move(word));
+    Call its = call_of_reserve(call, terms, units);
     add_charges(its, batch, shares);
     return its;
   };
@@ -541,6 +662,24 @@ bool RedisHolds::reserve(HoldCall& call, const request::HoldTerms& terms,
     fail(call, batch, error, now);
     return true;
   }
+  if (wait != nullptr && said.outcome == 'r' && batch.groups.back().may_wait &&
+      !batch.groups.back().allowed) {
+    auto asked = std::make_shared<Asked>(*this, call, call_of_reserve(call, terms, units));
+    for (const Group& group : batch.groups) asked->groups.push_back(words_of(group, batch, shares));
+    WorkerClient& client = *store_.client_of(*asker.completions);
+    if (client.park(batch.groups.back(), batch, now, asker.pin, asked)) {
+      leave_owner(name_of(call));
+      call.outcome = HoldOutcome::waiting;
+      *wait = std::make_unique<Waiting>(std::move(asked));
+      return true;
+    }
+  }
+  count_reserve(call, said, now);
+  return true;
+}
+
+// Takes the answer to a reserve.
+void RedisHolds::count_reserve(HoldCall& call, const Said& said, base::Time now) {
   take(call, said);
   call.has_decision = false;
   if (call.outcome == HoldOutcome::done)
@@ -554,7 +693,47 @@ bool RedisHolds::reserve(HoldCall& call, const request::HoldTerms& terms,
     count(Event::refused, call.is_place);
     call.made_id.clear();
   }
+}
+
+// ---- Who waits ----
+
+bool RedisHolds::reserve_or_wait(HoldCall& call, const request::HoldTerms& terms,
+                                 const request::Batch& batch, std::span<const Share> shares,
+                                 std::span<const int64_t> units, base::Time now, const Asker& asker,
+                                 std::unique_ptr<Wait>& wait) {
+  if (wait == nullptr) return reserve(call, terms, batch, shares, units, now, asker, &wait);
+  WorkerClient& client = *store_.client_of(*asker.completions);
+  Group& group = batch.groups.back();
+  // Its answer would be that of the rules before.
+  if (client.is_asking(group.ticket)) return false;
+  if (refuses_by_name(batch)) {
+    if (client.cancel(group.ticket)) {
+      fail(call, batch, Error::store, now);
+      wait.reset();
+      return true;
+    }
+  } else if (client.park_again(group, batch, asker.pin)) {
+    remember_calendars(batch);
+    Asked& asked = *static_cast<Waiting&>(*wait).asked;
+    asked.head = call_of_reserve(call, terms, units);
+    asked.groups.back() = words_of(group, batch, shares);
+    call.outcome = HoldOutcome::waiting;
+    return true;
+  }
+  group.answered = true;
+  call.outcome = HoldOutcome::waiting;
   return true;
+}
+
+void RedisHolds::grant(HoldCall& call, Wait& wait, base::Time at) {
+  Said said;
+  SLUICE_CHECK(read(static_cast<Waiting&>(wait).asked->answer, said));
+  join_owner(call, 0);
+  count_reserve(call, said, at);
+}
+
+void RedisHolds::drop(Wait& wait, bool is_granted, base::Time /*now*/) {
+  if (is_granted) static_cast<Waiting&>(wait).asked->give_back(true);
 }
 
 bool RedisHolds::settle(HoldCall& call, base::Time now, const Asker& asker) {
@@ -696,13 +875,21 @@ void RedisHolds::close(uint64_t owner, base::Time now) {
   wake_.notify_all();
 }
 
-HoldOutcome RedisHolds::release(std::string_view name, base::Time now) {
+// Its thread gives back what nobody waits for any more.
+void RedisHolds::let_go(std::string_view name, bool is_on_its_way) {
+  const std::lock_guard lock(mutex_);
+  closed_.push_back({std::string(name), Clock::now(), is_on_its_way, true});
+  wake_.notify_all();
+}
+
+// what: as the script has it.
+HoldOutcome RedisHolds::release(std::string_view name, base::Time now, char what) {
   const size_t colon = std::min(name.rfind(':'), name.size() - 1);
   HoldCall call{
       .ask = HoldAsk::release, .user = name.substr(0, colon), .id = name.substr(colon + 1)};
   std::string text;
   Said said;
-  const auto build = [&] { return call_of('r', call, {}, {}); };
+  const auto build = [&] { return call_of(what, call, {}, {}); };
   if (ask_here(now, build, text) != Error::none || !read(text, said)) return HoldOutcome::failed;
   take(call, said);
   if (call.outcome == HoldOutcome::done && said.repeated == 0)
@@ -727,7 +914,7 @@ void RedisHolds::release_closed(bool is_last) {
   bool fails = false;
   std::erase_if(closing_, [&](const Closed& one) {
     if (fails || (is_last && Clock::now() - began > last_for)) return false;
-    const HoldOutcome outcome = release(one.name, {});
+    const HoldOutcome outcome = release(one.name, {}, one.forgets ? 'd' : 'r');
     fails = outcome == HoldOutcome::failed;
     const auto since = Clock::now() - one.since;
     if (fails) return since > close_for;
@@ -756,7 +943,12 @@ bool RedisHolds::end_some(base::Time now, size_t& ended) {
     return false;
   }
   std::vector<int64_t> said;
-  if (!read_numbers(text_of(*answer), said) || said.size() != 6) return false;
+  std::vector<std::string_view> freed;
+  std::string_view text = text_of(*answer);
+  if (!read_numbers(next_line(text), said) || said.size() != 7 ||
+      !read_freed(text, static_cast<size_t>(said[6]), freed))
+    return false;
+  for (const std::string_view counter : freed) shared_.queues.call(std::string(counter));
   count(Event::expired, false, static_cast<uint64_t>(said[0] - said[2]));
   count(Event::expired, true, static_cast<uint64_t>(said[2]));
   count(Event::kept, false, static_cast<uint64_t>(said[1]));

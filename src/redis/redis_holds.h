@@ -55,6 +55,15 @@ class RedisHolds final : public store::HoldBook {
                std::span<const int64_t> units, base::Time now, const Asker& asker) override;
   // With the time of each call it blocks.
   void close(uint64_t owner, base::Time now) override;
+  bool keeps_places() const override { return true; }
+  // Requests of this server wait in order of arrival, those of several in none.
+  bool can_wait() const override { return true; }
+  bool reserve_or_wait(request::HoldCall& call, const request::HoldTerms& terms,
+                       const request::Batch& batch, std::span<const Share> shares,
+                       std::span<const int64_t> units, base::Time now, const Asker& asker,
+                       std::unique_ptr<Wait>& wait) override;
+  void grant(request::HoldCall& call, Wait& wait, base::Time at) override;
+  void drop(Wait& wait, bool is_granted, base::Time now) override;
   bool settle(request::HoldCall& call, base::Time now, const Asker& asker) override;
   bool charge_unknown(request::HoldCall& call, const request::Batch& batch,
                       std::span<const Share> shares, base::Time now, const Asker& asker,
@@ -68,10 +77,17 @@ class RedisHolds final : public store::HoldBook {
 
  private:
   struct Said;
+  class Asked;
+  struct Waiting;
   // A call of the script (lua_holds.cc): its keys, then its arguments.
   struct Call {
     size_t keys = 3;
     std::vector<std::string> words{};
+  };
+  // What a group adds to a call. ahead_at: of its charges, in `words`.
+  struct GroupWords {
+    std::vector<std::string> keys{}, words{};
+    std::vector<size_t> ahead_at{};
   };
   using Build = std::function<Call()>;
   static constexpr size_t calendars_at = 5;  // of the arguments: the boundaries of calendars
@@ -80,7 +96,19 @@ class RedisHolds final : public store::HoldBook {
 
   Call call_of(char what, const request::HoldCall& call, std::span<const int64_t> units,
                base::Duration ttl) const;
+  Call call_of_reserve(const request::HoldCall& call, const request::HoldTerms& terms,
+                       std::span<const int64_t> units) const;
+  GroupWords words_of(const request::Group& group, const request::Batch& batch,
+                      std::span<const Share> shares) const;
+  static void add_groups(Call& to, std::span<const GroupWords> groups);
   void add_charges(Call& to, const request::Batch& batch, std::span<const Share> shares) const;
+  static std::string bytes_of(const Script& script, const Call& call);
+  bool reserve(request::HoldCall& call, const request::HoldTerms& terms,
+               const request::Batch& batch, std::span<const Share> shares,
+               std::span<const int64_t> units, base::Time now, const Asker& asker,
+               std::unique_ptr<Wait>* wait);
+  void count_reserve(request::HoldCall& call, const Said& said, base::Time now);
+  void let_go(std::string_view name, bool is_on_its_way);
   bool ask(const Asker& asker, base::Time now, const Build& build, std::string& text,
            request::Error& error);
   request::Error ask_here(base::Time now, const Build& build, std::string& text);
@@ -92,6 +120,8 @@ class RedisHolds final : public store::HoldBook {
   void remember_calendars(const request::Batch& batch);
   static bool read(std::string_view text, Said& said);
   void take(request::HoldCall& call, const Said& said);
+  static bool read_line(std::string_view line, std::span<request::Charge> counted,
+                        std::span<limit::Decision> decisions, bool& allowed, base::Time now);
   static bool read_groups(const Said& said, const request::Batch& batch, base::Time now);
   bool refuses_by_name(const request::Batch& batch) const;
   void fail(request::HoldCall& call, const request::Batch& batch, request::Error error,
@@ -99,7 +129,7 @@ class RedisHolds final : public store::HoldBook {
   static std::string name_of(const request::HoldCall& call);
   void join_owner(const request::HoldCall& call, int64_t end_us);
   void leave_owner(const std::string& name);
-  request::HoldOutcome release(std::string_view name, base::Time now);
+  request::HoldOutcome release(std::string_view name, base::Time now, char what = 'r');
   void release_closed(bool is_last);
   bool end_some(base::Time now, size_t& ended);
   void run();
@@ -136,6 +166,7 @@ class RedisHolds final : public store::HoldBook {
     std::string name;
     std::chrono::steady_clock::time_point since;
     bool is_on_its_way = false;  // the reserve had no answer yet
+    bool forgets = false;        // nobody knows of it
   };
   std::vector<Closed> closing_;  // of the thread
   std::mutex mutex_;             // guards closed_, and is for the rest between two looks

@@ -1371,6 +1371,7 @@ std::unique_ptr<WorkerClient::WantedGroup> WorkerClient::wanted_of(const Group& 
   for (size_t k = 0; k < charges.size(); ++k) {
     Charge& charge = wanted->charges[k];
     charge.key = wanted->keys[k];
+    charge.counted = is_counted(charge);
     const size_t first_limit = wanted->limits.size();
     for (size_t i = 0; i < charge.limits.size(); ++i) {
       wanted->limits.push_back(charge.limits[i]);
@@ -1483,7 +1484,19 @@ bool asks_the_same(std::span<const Charge> a, std::span<const Charge> b) {
 
 }  // namespace
 
-// Replaces the group that is parked under its ticket. False: that one has its answer already.
+bool WorkerClient::park(Group& group, const request::Batch& batch, base::Time now,
+                        const store::Pin& pin, std::shared_ptr<HeldAsk> hold) {
+  see(now);
+  park(group, batch, now, pin);
+  if (group.parked) waiting_.at(key(group.ticket))->hold = std::move(hold);
+  return group.parked;
+}
+
+bool WorkerClient::is_asking(request::Ticket ticket) const {
+  const auto at = waiting_.find(key(ticket));
+  return at != waiting_.end() && at->second->asked && !at->second->cancelled;
+}
+
 bool WorkerClient::park_again(Group& group, const request::Batch& batch, const store::Pin& pin) {
   const auto at = waiting_.find(key(group.ticket));
   if (at == waiting_.end() || at->second->cancelled) return false;
@@ -1520,7 +1533,8 @@ void WorkerClient::look_at(Waiting& w, base::Time now) {
 
 // Grants by this server's table while Redis does not decide, if the group's rules say so.
 bool WorkerClient::granted_here(Waiting& w, base::Time now) {
-  if (w.wanted.on_error != OnError::local) return false;
+  // No other table keeps holds.
+  if (w.wanted.on_error != OnError::local || w.hold != nullptr) return false;
   Group group{.charge_count = static_cast<uint32_t>(w.wanted.charges.size())};
   decide_here({{&group, 1}, w.wanted.charges, w.wanted.decisions}, group, now, w.wanted.pin);
   if (group.error != Error::none || !group.allowed) return false;
@@ -1549,6 +1563,20 @@ void WorkerClient::ask_waiting(Waiting& w, base::Time now) {
   w.called = false;
   w.serial = ++serial_;
   asked_[w.serial] = &w;
+  w.asked_at = now;
+  // It has no deadline of its own, but its connection has one.
+  const base::Time due{now.us + shared_.patience_us};
+  if (w.hold != nullptr) {
+    const Script* script = nullptr;
+    const std::string call = w.hold->call(ahead_of(charges, place_of(w)), now, script);
+    if (w.by_text)
+      append_by_text(link->connection.out(), call, *script);
+    else
+      link->connection.out() += call;
+    link->connection.sent({kind_waiting, 0, w.serial, 0}, due);
+    shared_.counts.asked.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
   const ScriptCall what{.charges = charges,
                         .ahead = ahead_of(charges, place_of(w)),
                         .hold = hold,
@@ -1558,10 +1586,7 @@ void WorkerClient::ask_waiting(Waiting& w, base::Time now) {
                         .kept_fresh_for = shared_.options.kept_fresh_for,
                         .now = now,
                         .chance = random_()};
-  w.asked_at = now;
-  // It has no deadline of its own, but its connection has one.
-  send(*link, what, w.weight, w.by_text, asking, {kind_waiting, 0, w.serial, 0},
-       {now.us + shared_.patience_us});
+  send(*link, what, w.weight, w.by_text, asking, {kind_waiting, 0, w.serial, 0}, due);
 }
 
 void WorkerClient::ask_waiting_across(Waiting& w, const Route& route, const Group& group, bool hold,
@@ -1601,6 +1626,18 @@ void WorkerClient::on_waiting_answer(Link& link, const Sender& sender, Reply rep
       if (error == Error::read_only) leave_node(links_of(link), link.id);
       return on_waiting_refused(w, error);
     }
+  } else if (w.hold != nullptr) {
+    w.by_text = false;
+    w.redirects = 0;
+    counted_.clear();
+    std::copy_if(w.wanted.charges.begin(), w.wanted.charges.end(), std::back_inserter(counted_),
+                 is_counted);
+    const HeldAsk::Said held = w.hold->read(text, counted_, w.wanted.decisions, w.asked_at);
+    if (held == HeldAsk::Said::nonsense) return on_waiting_lost(w, Error::store);
+    if (held != HeldAsk::Said::again) said = ScriptReply::decided;
+    allowed = held == HeldAsk::Said::answered;
+    if (allowed)
+      for (Decision& decision : w.wanted.decisions) decision.allowed = true;
   } else {
     w.by_text = false;
     w.redirects = 0;
@@ -1675,12 +1712,15 @@ void WorkerClient::take_next(Waiting& w) {
 // It may have been charged, so it is not sent again: its rules say how it is answered.
 void WorkerClient::on_waiting_lost(Waiting& w, Error error) {
   w.asked = false;
+  if (w.hold != nullptr) w.hold->give_back(false);
   if (w.cancelled) return erase(w);
   if (w.next) take_next(w);
   Group group{.charge_count = static_cast<uint32_t>(w.wanted.charges.size()),
               .on_error = w.wanted.on_error};
   fail({{&group, 1}, w.wanted.charges, w.wanted.decisions}, 0, error, now_, w.wanted.pin);
-  answer(w, group.error, now_);
+  // Nothing is held, so that its rules cannot allow it any more.
+  const bool is_unheld = w.hold != nullptr && group.error == Error::none && group.allowed;
+  answer(w, is_unheld ? error : group.error, now_);
 }
 
 void WorkerClient::answer(Waiting& w, Error error, base::Time now) {
@@ -1703,6 +1743,7 @@ void WorkerClient::erase(Waiting& w) {
 // Returns units that were taken for a client that has gone, or under limits that do not apply any
 // more.
 void WorkerClient::give_back(Waiting& w) {
+  if (w.hold != nullptr) return w.hold->give_back(true);
   std::vector<Charge> charges = w.wanted.charges;
   for (Charge& charge : charges) charge.verb = Verb::put;
   const auto counted = counted_of(charges);

@@ -8,6 +8,7 @@
 #include <optional>
 #include <random>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -23,6 +24,25 @@
 #include "store/store.h"
 
 namespace sluice::redis {
+
+// What a reserve that waits asks Redis in place of a take of its charges (redis_holds.h). For one
+// worker; calls after its book has gone are not made.
+class HeldAsk {
+ public:
+  virtual ~HeldAsk() = default;
+  // The call, in RESP with the hash of `script`. `ahead`: of each of its charges with a counter;
+  // empty: nothing.
+  virtual std::string call(std::span<const int64_t> ahead, base::Time now,
+                           const Script*& script) = 0;
+  // again: `call` says another call. answered: it is held, or there is nothing to wait for.
+  enum class Said : uint8_t { again, refused, answered, nonsense };
+  // Reads an answer, with the decisions of these charges, which have a counter.
+  virtual Said read(std::string_view text, std::span<request::Charge> charges,
+                    std::span<limit::Decision> decisions, base::Time now) = 0;
+  // Nobody waits any more: what it holds is given back. is_sure: it was answered; else it may be
+  // held.
+  virtual void give_back(bool is_sure) = 0;
+};
 
 class WorkerClient final : LinkOwner {
  public:
@@ -50,6 +70,13 @@ class WorkerClient final : LinkOwner {
     uint32_t times = 0;              // how many calls the ticket had so far, with this one
   };
   TextAnswer text_answer(request::Ticket ticket, base::Time now);
+  // Parks a group that may wait and was refused, which asks by `hold`. False: there is no room.
+  bool park(request::Group& group, const request::Batch& batch, base::Time now,
+            const store::Pin& pin, std::shared_ptr<HeldAsk> hold);
+  // Is the parked group being asked about just now?
+  bool is_asking(request::Ticket ticket) const;
+  // Replaces the group that is parked under its ticket. False: that one has its answer already.
+  bool park_again(request::Group& group, const request::Batch& batch, const store::Pin& pin);
   const Links& links() const { return first_; }
   // The links to the second Redis; null: there is none.
   const Links* second_links() const { return second_.get(); }
@@ -144,6 +171,7 @@ class WorkerClient final : LinkOwner {
     request::Ticket ticket;
     Queues::Place place;  // in `queue`; its number is its arrival
     WantedGroup wanted;
+    std::shared_ptr<HeldAsk> hold;  // of a reserve
     // the same request matched by newer rules, which came while Redis was asked
     std::unique_ptr<WantedGroup> next;
     size_t at = 0;               // the charge whose counter it queues for
@@ -275,7 +303,6 @@ class WorkerClient final : LinkOwner {
   // Groups that wait for units.
   void park(request::Group& group, const request::Batch& batch, base::Time now,
             const store::Pin& pin);
-  bool park_again(request::Group& group, const request::Batch& batch, const store::Pin& pin);
   static std::unique_ptr<WantedGroup> wanted_of(const request::Group& group,
                                                 const request::Batch& batch, const store::Pin& pin);
   Queues::Place place_of(const Waiting& waiting) const;
