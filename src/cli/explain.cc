@@ -106,6 +106,8 @@ void append_applied(std::string& out, const RuleExplanation& e, Moment at, bool 
   if (e.counter.empty()) return;
   out += "      actor: " + words_for_actor(e) + "\n";
   out += "      counter: " + printable(e.counter) + "\n";
+  if (!e.rule->fair_by.empty())
+    out += "      who waits: in turn by " + in_ticks(e.rule->fair_by) + "\n";
 }
 
 void append(std::string& out, const RuleExplanation& e, Moment at, bool coloured) {
@@ -164,6 +166,7 @@ nlohmann::ordered_json json_of(const RuleExplanation& e, Moment at) {
     if (!e.actor.empty()) json["actor_name"] = e.actor;
     json["counter"] = nullptr;
     if (!e.counter.empty()) json["counter"] = e.counter;
+    if (!rule.fair_by.empty()) json["fair_by"] = rule.fair_by;
   }
   return json;
 }

@@ -50,11 +50,14 @@ namespace {
 
 constexpr size_t log_lines = log::Log::queue_lines_default;
 
-// Without this the allocator keeps, in each thread, free blocks as large as the largest ever freed.
-void give_memory_back() {
+void prepare_allocator() {
+  // Else it keeps, in each thread, free blocks as large as the largest ever freed.
   constexpr int large_bytes = 1 << 20, free_bytes_max = 4 << 20;
   ::mallopt(M_MMAP_THRESHOLD, large_bytes);
   ::mallopt(M_TRIM_THRESHOLD, free_bytes_max);
+  // Else it gathers small free blocks and merges all of them in one call: while a million
+  // reservations end, such a call takes 10 ms.
+  ::mallopt(M_MXFAST, 0);
 }
 
 // A warning if there may be fewer connections than configured, or than a server is likely to get.
@@ -301,7 +304,7 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
   base::hold_signals();
   base::ignore_signals();
   base::raise_open_files();
-  give_memory_back();
+  prepare_allocator();
   // Before the first thread starts, as this changes the environment.
   auto inherited = net::InheritedSockets::of_environment();
   if (!inherited) {

@@ -85,6 +85,25 @@ TEST(WaitingModel, AccountsForEveryUnitWithDeadlinesAndCancels) {
               all.interrupted, all.did_not_fit);
 }
 
+// Rules with `fair_by` and without take each other's place while requests wait, some of which are
+// without the entry.
+TEST(WaitingModel, AccountsForEveryUnitInTurnByAKey) {
+  Counts all;
+  for (uint32_t seed = 1; seed <= 100; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Trial trial(seed, 1 + seed % 3,
+                {.clock_steps = seed % 3 == 0, .patience = seed % 2 == 0, .fair = true});
+    trial.run(600);
+    if (HasFailure()) return;
+    all.add(trial.counts);
+  }
+  EXPECT_GT(all.late, 1'000u);
+  EXPECT_GT(all.expired, 300u);
+  EXPECT_GT(all.interrupted, 300u);
+  EXPECT_GT(all.suspended, 1'000u);
+  std::printf("%zu late, %zu expired, %zu interrupted\n", all.late, all.expired, all.interrupted);
+}
+
 // The same over a durable store that is loading all the time: each counter is on disk and is
 // fetched alone.
 TEST(WaitingModel, AccountsForEveryUnitOverALoadingDurableStore) {
@@ -118,7 +137,7 @@ TEST(WaitingModel, AccountsForEveryUnitOverALoadingDurableStore) {
         EXPECT_TRUE(succeeds(opened->start(), problem)) << problem;
         return opened;
       };
-      Trial trial(seed, 1 + seed % 2, {}, make, used_before);
+      Trial trial(seed, 1 + seed % 2, {.fair = seed % 2 == 0}, make, used_before);
       trial.run(200);
       EXPECT_TRUE(trial.world.store.stats().loading);
       disk.set(&durable::Disk::holds_scans, false);

@@ -56,6 +56,7 @@ struct Also {
   size_t clients = 6;
   bool lists = false, clock_steps = false;
   bool patience = false;  // some wait for a limited time, or are cancelled
+  bool fair = false;      // reloads have rules with `fair_by`, and rules without
 };
 
 inline constexpr int64_t item_size = 5;
@@ -243,6 +244,7 @@ struct Trial {
         wish.must_fit = request.must_fit = dice(2) == 0;
         if (request.must_fit && dice(4) == 0) wish.cost = request.cost = 20;  // above any limit
       }
+      if (also.fair) wish.tenant = std::string(dice(size_t{4}), 't');
       wish.tag = std::to_string(++tags);
       open.emplace(wish.tag, request);
       wishes.push_back(wish);
@@ -276,7 +278,8 @@ struct Trial {
     const auto rule = [&](const char* name, const char* entry, int64_t quota, const char* more) {
       return std::string("- { name: ") + name + ", match: { " + entry + ": '*' }, actor: " + entry +
              ", limit: { quota: " + std::to_string(quota) +
-             ", window: 10000h, algorithm: fixed_window }" + more + " }\n";
+             ", window: 10000h, algorithm: fixed_window }" + more +
+             (also.fair && dice(3) > 0 ? ", fair_by: tenant }\n" : " }\n");
     };
     ending = {world.now().us + soon_us()};
     world.reload("rules:\n" + rule("pool-ends", "k", quotas[3], "") +
@@ -445,18 +448,27 @@ struct Trial {
                           ? window(quotas[0])
                           : limit_of(rule, key));
   }
-  // The first request in the key's queue that could ever be granted does not fit now.
+  // The first request in the key's queue that could ever be granted does not fit now. In turn by
+  // a value, one of those that are the first of theirs does not; over two counters, one of all.
   void check_first(const std::string& rule, const std::string& key) {
-    std::map<uint64_t, int64_t> costs;  // by arrival
+    struct Wanted {
+      int64_t cost;
+      uint64_t value;
+    };
+    std::map<uint64_t, Wanted> all_wanted;  // by arrival
     const std::string counter = "native:" + rule + ":" + key;
     for (const auto& [ticket, waiting] : wavering.parked()) {
       const auto& all = waiting.counters;
       if (std::find(all.begin(), all.end(), counter) != all.end() && is_waiting(ticket))
-        costs.emplace(waiting.arrival, waiting.cost);
+        all_wanted.emplace(waiting.arrival, Wanted{waiting.cost, waiting.fair_value});
     }
     std::vector<std::pair<Limit, int64_t>> limits = {{limit_of(rule, key), used[counter]}};
     if (rule == "first") limits.push_back({limit_of("second", key), used["native:second:" + key]});
-    for (const auto& [arrival, cost] : costs) {
+    std::set<uint64_t> values;
+    bool all_fit = true;
+    std::string which;
+    for (const auto& [arrival, wanted] : all_wanted) {
+      const int64_t cost = wanted.cost;
       bool ever = true, fits = true;
       for (const auto& [limit, units] : limits) {
         ASSERT_NE(limit, unlimited);
@@ -464,12 +476,14 @@ struct Trial {
         ever &= cost <= limit.quota;
         fits &= units + cost <= limit.quota;
       }
-      if (!ever) continue;
-      ASSERT_FALSE(fits) << rule << " " << key << ": " << cost << " units, and "
-                         << limits.front().second << " of " << limits.front().first.quota
-                         << " are used";
-      break;
+      if (!ever || (rule == "pool" && !values.insert(wanted.value).second)) continue;
+      all_fit &= fits;
+      which += " " + std::to_string(cost);
+      if (!also.fair) break;
     }
+    ASSERT_FALSE(all_fit && !which.empty())
+        << rule << " " << key << ":" << which << " units, and " << limits.front().second << " of "
+        << limits.front().first.quota << " are used";
   }
   bool is_waiting(const std::tuple<store::CompletionQueue*, uint32_t, uint32_t>& ticket) const {
     for (const auto& seat : world.seats)

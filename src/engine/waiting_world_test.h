@@ -86,11 +86,12 @@ class Wavering final : public store::tests::Forwarding {
   }
   size_t asked() const { return asks_.size(); }
 
-  // A parked group: the stored names of its counters, its cost and its place in the queue.
+  // A parked group: the stored names of its counters, its cost, its arrival, and the value by which
+  // it waits in turn for the last of these.
   struct Waiting {
     std::vector<std::string> counters;
     int64_t cost = 0;
-    uint64_t arrival = 0;
+    uint64_t arrival = 0, fair_value = 0;
   };
   // The parked groups by completion queue and by their tickets' slots and generations. A group
   // whose answer is on its way is among them.
@@ -113,6 +114,7 @@ class Wavering final : public store::tests::Forwarding {
       Waiting waiting{.counters = {}, .cost = 0, .arrival = group.arrival};
       for (const auto& charge : batch.charges.subspan(group.charge_first, group.charge_count)) {
         waiting.cost = charge.cost;
+        waiting.fair_value = charge.fair_value;
         if (limit::is_counted(charge.limits))
           waiting.counters.push_back(charge.space->prefix + std::string(charge.key));
       }
@@ -198,6 +200,7 @@ struct Wish {
   int64_t cost = 1;
   base::Duration wait_at_most{};
   bool must_fit = false;
+  std::string tenant{};  // if not empty, an entry beside it
 };
 
 // For all worlds: the monotonic time, which never goes back, and how far ahead of it the wall clock
@@ -228,6 +231,7 @@ struct Seat {
       if (kept.entry == "item") requests.add(request::Entry{"type", kept.entry});
       const std::string_view entry = kept.entry == "item" ? "key" : std::string_view(kept.entry);
       requests.add(request::Entry{entry, kept.key});
+      if (!kept.tenant.empty()) requests.add(request::Entry{"tenant", kept.tenant});
       requests.commit({.verb = kept.verb,
                        .message = requests.hold(request::Message{
                            .must_fit = kept.must_fit, .wait_at_most = kept.wait_at_most}),

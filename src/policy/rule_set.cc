@@ -138,6 +138,15 @@ inline bool brings_limits(const Rule& rule, const Matching& asked) {
 
 }  // namespace
 
+// By a secret: clients choose values, and must not find two that share a turn.
+[[gnu::noinline]] void Plan::set_fair_value(const Rule& rule, const Matching& asked) {
+  static const base::Hash hash;
+  const request::Entry* const entry = find(asked.descriptor, rule.fair_by);
+  std::string_view value = entry == nullptr ? std::string_view() : entry->value;
+  if (rule.fair_by == certificate_entry && asked.certificate) value = *asked.certificate;
+  charges_.back().fair_value = std::max<uint64_t>(hash(0, value), 1);
+}
+
 // Adds a charge to the last group. Forced inline, because each decision goes through it.
 [[gnu::always_inline]] inline void Plan::add_charge(const Rule& rule, std::string_view key,
                                                     const Matching& asked) {
@@ -168,6 +177,8 @@ inline bool brings_limits(const Rule& rule, const Matching& asked) {
     charge.overdrafts = its.limits.overdrafts;
     charge.as_written = its.verb == request::Verb::peek && its.limits.count == 0;
   }
+  if (!rule.fair_by.empty()) [[unlikely]]
+    set_fair_value(rule, asked);
   decisions_.resize(decisions_.size() + room_of(charges_.back()));
   request::Group& group = groups_.back();
   ++group.charge_count;
@@ -568,6 +579,7 @@ void RuleSet::add(const Dialect& dialect, Rule rule) {
   rule.id = rule_id(dialect.name, dialect.rule_name(rule), rule.actor);
   const auto is_certificate = [](std::string_view key) { return key == certificate_entry; };
   asks_certificate_ = asks_certificate_ || std::ranges::any_of(rule.actor, is_certificate) ||
+                      is_certificate(rule.fair_by) ||
                       std::ranges::any_of(rule.conditions, is_certificate, &Condition::key);
   for (const Condition& condition : rule.conditions)
     if (condition.pattern.regex() != nullptr) regexes_.push_back(condition.pattern);

@@ -118,6 +118,9 @@ struct Rule {
   // The limits that count: a take that they refuse is charged to them all the same.
   limit::LimitMask counts = 0;
   request::HoldTerms reserve{};  // of reservations
+  // Who waits is served in turn by the values of this entry; an absent one counts as empty. Empty:
+  // in order of arrival.
+  std::string fair_by;
   // The most debt of its limits. Null: none has an overdraft. Limits of an override keep it.
   std::shared_ptr<const limit::Overdrafts> overdrafts;
   // Sessions plan its charges (RuleSet::planned); the set assigns it.
@@ -249,6 +252,7 @@ class Plan {
   void add_step(const Rule& rule, std::string_view key, std::string_view actor,
                 const Matching& asked);
   void add_charge(const Rule& rule, std::string_view key, const Matching& asked);
+  void set_fair_value(const Rule& rule, const Matching& asked);
   void drop_last_group();
   std::string_view add_joint_charge(const Rule& rule, std::string_view key, const Matching& asked,
                                     uint32_t& charge, uint32_t& view);

@@ -145,6 +145,44 @@ TEST(RuleSet, TheNameInTheCertificateIsTheConnectionsOwn) {
   EXPECT_FALSE(others.asks_certificate());
 }
 
+TEST(RuleSet, ChargesTellTheValueByWhichWhoWaitsIsServed) {
+  request::Spaces spaces;
+  RuleSet rules;
+  const auto named = [&](const std::string& name) {
+    Rule rule = rule_of({});
+    rule.space = spaces.intern(name, "");
+    rule.then = Then::continue_;
+    return rule;
+  };
+  Rule fair = named("fair");
+  fair.fair_by = "tenant";
+  Rule by_name = named("by_name");
+  by_name.fair_by = certificate_entry;
+  rules.add(native_dialect, std::move(fair));
+  rules.add(native_dialect, std::move(by_name));
+  rules.add(native_dialect, named("plain"));
+  EXPECT_TRUE(rules.asks_certificate());
+  Plan plan;
+  const auto values = [&](std::vector<Entry> entries, std::string_view name) {
+    plan.clear();
+    rules.match(nullptr, {.descriptor = entries, .certificate = name}, plan);
+    std::vector<uint64_t> all;
+    for (const request::Charge& charge : plan.batch().charges) all.push_back(charge.fair_value);
+    return all;
+  };
+  const auto a = values({{"tenant", "a"}}, "x");
+  ASSERT_EQ(a.size(), 3u);
+  EXPECT_NE(a[0], 0u);
+  EXPECT_NE(a[1], 0u);
+  EXPECT_EQ(a[2], 0u);
+  EXPECT_EQ(values({{"tenant", "b"}, {"tenant", "a"}}, "x"), a);
+  // What a client sends under the name of its certificate does not count.
+  EXPECT_EQ(values({{"tls.name", "y"}, {"tenant", "a"}}, "x"), a);
+  EXPECT_NE(values({{"tenant", "b"}}, "x")[0], a[0]);
+  EXPECT_NE(values({{"tenant", "a"}}, "y")[1], a[1]);
+  EXPECT_NE(values({}, "x")[0], 0u);
+}
+
 TEST(RuleSet, RequestsOfNoDialectMatchOnlyNativeRules) {
   RuleSet rules;
   Rule first = rule_of({});

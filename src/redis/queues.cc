@@ -6,39 +6,49 @@
 
 namespace sluice::redis {
 
-void Queues::enter(const std::string& counter, uint64_t arrival, int64_t units,
+void Queues::enter(const std::string& counter, const Place& place, int64_t units,
                    store::CompletionQueue& completions) {
   const std::lock_guard lock(mutex_);
-  if (queues_[counter].places.insert(arrival, units, &completions))
+  if (queues_[counter].insert(place, units, &completions))
     count_.fetch_add(1, std::memory_order_relaxed);
 }
 
-void Queues::leave(const std::string& counter, uint64_t arrival) {
+uint64_t Queues::leave(const std::string& counter, const Place& place, bool granted) {
   const std::lock_guard lock(mutex_);
   const auto at = queues_.find(counter);
-  if (at == queues_.end()) return;
-  Queue& queue = at->second;
-  const bool was_first = queue.places.first_number() == arrival;
-  if (!queue.places.erase(arrival)) return;
+  if (at == queues_.end()) return place.turn;
+  Places& places = at->second;
+  const bool was_first = places.first_number() == place.number;
+  const uint64_t turn = places.turn_of(place.key, place.number);
+  const bool left = granted ? places.serve(place.key, place.number, new_arrival())
+                            : places.erase(place.key, place.number);
+  if (!left) return place.turn;
   count_.fetch_sub(1, std::memory_order_relaxed);
-  if (queue.places.empty())
+  if (places.empty())
     queues_.erase(at);
   else if (was_first)
-    call_first(queue);
+    call_first(places);
+  return granted ? 0 : turn;
+}
+
+uint64_t Queues::turn_of(const std::string& counter, const Place& place) {
+  const std::lock_guard lock(mutex_);
+  const auto at = queues_.find(counter);
+  return at == queues_.end() ? place.turn : at->second.turn_of(place.key, place.number);
 }
 
 bool Queues::is_first(const std::string& counter, uint64_t arrival) {
   const std::lock_guard lock(mutex_);
   const auto at = queues_.find(counter);
-  return at != queues_.end() && at->second.places.first_number() == arrival;
+  return at != queues_.end() && at->second.first_number() == arrival;
 }
 
-int64_t Queues::ahead(const std::string& counter, uint64_t arrival) {
+int64_t Queues::ahead(const std::string& counter, const Place& place) {
   const std::lock_guard lock(mutex_);
   const auto at = queues_.find(counter);
   if (at == queues_.end()) return 0;
-  const auto& places = at->second.places;
-  const limit::Wide units = arrival == 0 ? places.sum() : places.sum_before(arrival);
+  const Places& places = at->second;
+  const limit::Wide units = place.number == 0 ? places.sum() : places.ahead(place);
   return static_cast<int64_t>(std::min<limit::Wide>(units, base::bounds::quota_max));
 }
 
@@ -48,9 +58,9 @@ void Queues::call(const std::string& counter) {
   if (at != queues_.end()) call_first(at->second);
 }
 
-void Queues::call_first(Queue& queue) {
-  const uint64_t arrival = queue.places.first_number();
-  store::CompletionQueue* const completions = queue.places.first();
+void Queues::call_first(Places& places) {
+  const uint64_t arrival = places.first_number();
+  store::CompletionQueue* const completions = places.first();
   auto& called = called_[completions];
   if (called.empty() || called.back() != arrival) called.push_back(arrival);
   completions->wake();

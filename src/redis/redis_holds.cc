@@ -213,7 +213,7 @@ void RedisHolds::add_charges(Call& to, const request::Batch& batch,
       std::string subjects;
       for (int bit = 0; bit < 64; ++bit)
         if ((shares[i].subjects >> bit & 1) != 0) subjects += std::to_string(bit + 1) + ' ';
-      const int64_t ahead = shared_.queues.any() ? shared_.queues.ahead(counter, 0) : 0;
+      const int64_t ahead = shared_.queues.any() ? shared_.queues.ahead(counter, {}) : 0;
       for (std::string word :
            {std::to_string(charge.cost), std::to_string(ahead),
             std::to_string(charge.space->keep_fresh_for.us / 1000),

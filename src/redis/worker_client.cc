@@ -53,7 +53,7 @@ WorkerClient::WorkerClient(Shared& shared, store::CompletionQueue& completions, 
 
 WorkerClient::~WorkerClient() {
   for (auto& [ticket, waiting] : waiting_) {
-    if (!waiting->queue.empty()) shared_.queues.leave(waiting->queue, waiting->arrival);
+    if (!waiting->queue.empty()) shared_.queues.leave(waiting->queue, waiting->place);
     if (!waiting->cancelled) shared_.free_place();
   }
   shared_.queues.forget(completions_);
@@ -201,13 +201,15 @@ std::span<const Charge> WorkerClient::counted_of(std::span<const Charge> charges
   return counted_;
 }
 
-std::span<const int64_t> WorkerClient::ahead_of(std::span<const Charge> charges, uint64_t arrival) {
+std::span<const int64_t> WorkerClient::ahead_of(std::span<const Charge> charges,
+                                                Queues::Place place) {
   ahead_.clear();
   if (!shared_.queues.any()) return {};
   for (const Charge& charge : charges) {
     key_.assign(charge.space->prefix).append(charge.key).append(charge.space->suffix);
     const bool sets = charge.verb == Verb::put || charge.reset_first;
-    ahead_.push_back(sets ? 0 : shared_.queues.ahead(key_, arrival));
+    place.key = charge.fair_value;
+    ahead_.push_back(sets ? 0 : shared_.queues.ahead(key_, place));
   }
   return ahead_;
 }
@@ -301,7 +303,7 @@ void WorkerClient::ask(const Batch& batch, size_t i, Pending& pending, uint32_t 
     return;
   }
   const ScriptCall what{.charges = charges,
-                        .ahead = ahead_of(charges, 0),
+                        .ahead = ahead_of(charges, {}),
                         .hold = hold,
                         .sparing = group.sparing,
                         .looks = remembered && group.sparing,
@@ -728,7 +730,7 @@ Error WorkerClient::ask_part(AcrossGroup& a) {
   a.link = link->id;
   const std::span<const Charge> charges = std::span(a.charges).subspan(part.first, part.count);
   const ScriptCall what{.charges = charges,
-                        .ahead = ahead_of(charges, a.arrival),
+                        .ahead = ahead_of(charges, a.place),
                         .hold = a.hold || a.refused,
                         .receipts = true,
                         .id = a.charge_id ? &*a.charge_id : nullptr,
@@ -1403,10 +1405,11 @@ void WorkerClient::enqueue(Waiting& w, base::Time now) {
   for (const limit::Limit& limit : charge.limits)
     if (limit::has_counter(limit.algorithm)) most = std::min(most, limit::units_max(limit));
   const std::string queue = charge.counted && charge.cost <= most ? name_of(charge) : std::string();
-  if (queue != w.queue) {
-    if (!w.queue.empty()) shared_.queues.leave(w.queue, w.arrival);
+  if (queue != w.queue || charge.fair_value != w.place.key) {
+    if (!w.queue.empty()) w.place.turn = shared_.queues.leave(w.queue, w.place);
     w.queue = queue;
-    if (!queue.empty()) shared_.queues.enter(queue, w.arrival, charge.cost, completions_);
+    w.place.key = charge.fair_value;
+    if (!queue.empty()) shared_.queues.enter(queue, w.place, charge.cost, completions_);
   }
   w.at = at;
   const bool put_back =
@@ -1421,6 +1424,13 @@ void WorkerClient::enqueue(Waiting& w, base::Time now) {
   wait_us = std::max(wait_us, ask_pause_us);
   const bool ever = !w.queue.empty() && wait_us <= INT64_MAX - now.us;
   schedule(w, ever ? now.us + wait_us : INT64_MAX);
+}
+
+// Its place, with the turn that it has now.
+Queues::Place WorkerClient::place_of(const Waiting& w) const {
+  Queues::Place place = w.place;
+  if (!w.queue.empty()) place.turn = shared_.queues.turn_of(w.queue, place);
+  return place;
 }
 
 // Less often if many groups wait.
@@ -1441,9 +1451,9 @@ void WorkerClient::enqueue_anew(Waiting& w) {
 }
 
 void WorkerClient::schedule(Waiting& w, int64_t due_us) {
-  if (w.due_us != INT64_MAX) due_.erase({w.due_us, w.arrival});
+  if (w.due_us != INT64_MAX) due_.erase({w.due_us, w.place.number});
   w.due_us = due_us;
-  if (due_us != INT64_MAX) due_.emplace(due_us, w.arrival);
+  if (due_us != INT64_MAX) due_.emplace(due_us, w.place.number);
 }
 
 void WorkerClient::park(Group& group, const request::Batch& batch, base::Time now,
@@ -1451,12 +1461,12 @@ void WorkerClient::park(Group& group, const request::Batch& batch, base::Time no
   if (!shared_.take_place()) return;
   auto waiting = std::make_unique<Waiting>();
   waiting->ticket = group.ticket;
-  waiting->arrival = shared_.queues.new_arrival();
+  waiting->place.number = shared_.queues.new_arrival();
   waiting->wanted = std::move(*wanted_of(group, batch, pin));
-  by_arrival_[waiting->arrival] = waiting.get();
+  by_arrival_[waiting->place.number] = waiting.get();
   enqueue(*waiting, now);
   group.parked = true;
-  group.arrival = waiting->arrival;
+  group.arrival = waiting->place.number;
   completions_.wake();
   SLUICE_CHECK(waiting_.emplace(key(group.ticket), std::move(waiting)).second);
 }
@@ -1467,7 +1477,7 @@ namespace {
 bool asks_the_same(std::span<const Charge> a, std::span<const Charge> b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Charge& x, const Charge& y) {
     return x.space == y.space && x.key == y.key && x.cost == y.cost && x.limits_id == y.limits_id &&
-           x.limits_id != 0;
+           x.limits_id != 0 && x.fair_value == y.fair_value;
   });
 }
 
@@ -1540,7 +1550,7 @@ void WorkerClient::ask_waiting(Waiting& w, base::Time now) {
   w.serial = ++serial_;
   asked_[w.serial] = &w;
   const ScriptCall what{.charges = charges,
-                        .ahead = ahead_of(charges, w.arrival),
+                        .ahead = ahead_of(charges, place_of(w)),
                         .hold = hold,
                         .weight = w.weight,
                         .key_prefix = shared_.options.key_prefix,
@@ -1560,7 +1570,7 @@ void WorkerClient::ask_waiting_across(Waiting& w, const Route& route, const Grou
   AcrossGroup& across = add_across(group, batch, route, now, w.wanted.pin);
   across.waits = true;
   across.hold = hold;
-  across.arrival = w.arrival;
+  across.place = place_of(w);
   const uint32_t id = across.id;
   if (begin_across(across) != Error::none) return schedule(w, now.us + look_again());
   w.asked = true;
@@ -1675,13 +1685,17 @@ void WorkerClient::on_waiting_lost(Waiting& w, Error error) {
 
 void WorkerClient::answer(Waiting& w, Error error, base::Time now) {
   completions_.settle({w.ticket, error, now, std::move(w.wanted.decisions)});
+  if (error == Error::none && !w.queue.empty()) {
+    shared_.queues.leave(w.queue, w.place, true);
+    w.queue.clear();
+  }
   erase(w);
 }
 
 void WorkerClient::erase(Waiting& w) {
-  if (!w.queue.empty()) shared_.queues.leave(w.queue, w.arrival);
+  if (!w.queue.empty()) shared_.queues.leave(w.queue, w.place);
   schedule(w, INT64_MAX);
-  by_arrival_.erase(w.arrival);
+  by_arrival_.erase(w.place.number);
   if (!w.cancelled) shared_.free_place();
   waiting_.erase(key(w.ticket));
 }
@@ -1717,7 +1731,7 @@ bool WorkerClient::cancel(request::Ticket ticket) {
     return true;
   }
   w.cancelled = true;  // the units of its answer are returned
-  if (!w.queue.empty()) shared_.queues.leave(w.queue, w.arrival);
+  if (!w.queue.empty()) shared_.queues.leave(w.queue, w.place);
   w.queue.clear();
   shared_.free_place();
   return true;
@@ -1766,7 +1780,7 @@ std::optional<base::Time> WorkerClient::advance(base::Time now) {
     Waiting& w = *by_arrival_.at(due_.begin()->second);
     schedule(w, INT64_MAX);
     // A group that is not the first is called once it is.
-    if (!w.asked && shared_.queues.is_first(w.queue, w.arrival)) look_at(w, now);
+    if (!w.asked && shared_.queues.is_first(w.queue, w.place.number)) look_at(w, now);
   }
   int64_t next_us = due_.empty() ? INT64_MAX : due_.begin()->first;
   for (Links* const links : {&first_, second_.get()}) {

@@ -142,7 +142,7 @@ class WorkerClient final : LinkOwner {
   };
   struct Waiting {
     request::Ticket ticket;
-    uint64_t arrival = 0;
+    Queues::Place place;  // in `queue`; its number is its arrival
     WantedGroup wanted;
     // the same request matched by newer rules, which came while Redis was asked
     std::unique_ptr<WantedGroup> next;
@@ -170,7 +170,7 @@ class WorkerClient final : LinkOwner {
     uint32_t id = 0;
     bool waits = false;  // a Waiting asks, which is in asked_ under `id`
     Sender batch{};      // else: the answer that it becomes
-    uint64_t arrival = 0;
+    Queues::Place place;
     Links* links = nullptr;
     std::unique_ptr<WantedGroup> wanted;
     std::vector<request::Charge> charges;  // those with a counter, in the order of the slots
@@ -219,7 +219,7 @@ class WorkerClient final : LinkOwner {
   bool read_plain_group(const request::Batch& batch, request::Group& group, Answer& answer,
                         std::string_view text);
   std::span<const request::Charge> counted_of(std::span<const request::Charge> charges);
-  std::span<const int64_t> ahead_of(std::span<const request::Charge> charges, uint64_t arrival);
+  std::span<const int64_t> ahead_of(std::span<const request::Charge> charges, Queues::Place place);
 
   // Chooses a group's connection, and sends commands on.
   Route route_of(std::span<const request::Charge> charges, base::Time now, bool looks = false);
@@ -278,6 +278,7 @@ class WorkerClient final : LinkOwner {
   bool park_again(request::Group& group, const request::Batch& batch, const store::Pin& pin);
   static std::unique_ptr<WantedGroup> wanted_of(const request::Group& group,
                                                 const request::Batch& batch, const store::Pin& pin);
+  Queues::Place place_of(const Waiting& waiting) const;
   void enqueue(Waiting& waiting, base::Time now);
   void enqueue_anew(Waiting& waiting);
   int64_t look_again() const;

@@ -40,6 +40,7 @@ struct Part {
   std::string key;
   int64_t cost = 1;
   std::vector<Limit> limits;
+  uint64_t fair_value = 0;
 };
 
 // A group with all that it refers to.
@@ -74,6 +75,7 @@ struct World {
       c.key = asked.keys.back();
       c.verb = verb;
       c.cost = part.cost;
+      c.fair_value = part.fair_value;
       if (verb == Verb::count) c.counts = limit::all_of(part.limits);
       c.limits = asked.limits.back();
       c.limits_id = spaces.intern_limits(part.limits);

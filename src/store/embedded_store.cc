@@ -363,7 +363,9 @@ bool EmbeddedStore::settle_together(request::Group& group, const request::Batch&
 
 bool EmbeddedStore::settle_locked(request::Group& group, const request::Batch& batch,
                                   const LockedGroup& group_lock, base::Time now,
-                                  CompletionQueue* completions, const Pin& pin) {
+                                  CompletionQueue* completions, const Pin& pin,
+                                  const Waiter* before) {
+  const uint64_t turn = before == nullptr ? 0 : before->turn;
   const std::span<PendingCharge> settling = group_lock.settling;
   const auto decisions_of = [&](const PendingCharge& s) {
     return &batch.decisions[s.charge->decision_first];
@@ -373,10 +375,10 @@ bool EmbeddedStore::settle_locked(request::Group& group, const request::Batch& b
   if (!make_note(group.note, note) || (group.holds && !open_held(settling))) [[unlikely]]
     return false;
   for (auto& s : settling)
-    allowed &= s.evaluate(spaces_, now, units_ahead(s, group.arrival), decisions_of(s));
+    allowed &= s.evaluate(spaces_, now, units_ahead(s, group.arrival, turn), decisions_of(s));
   if (!allowed) {
     for (auto& s : settling)
-      s.deny_all(spaces_, now, units_ahead(s, group.arrival), decisions_of(s), group.sparing);
+      s.deny_all(spaces_, now, units_ahead(s, group.arrival, turn), decisions_of(s), group.sparing);
   }
   if (group.sparing) [[unlikely]] {
     for (size_t i = 1; i < settling.size(); ++i) {
@@ -400,8 +402,10 @@ bool EmbeddedStore::settle_locked(request::Group& group, const request::Batch& b
     keep_note(group_lock, std::move(note));
   if (!has_room) return false;
   group.allowed = allowed;
+  if (allowed && before != nullptr) [[unlikely]]
+    pass_turn(*before);
   const bool settled = allowed || !group.may_wait || completions == nullptr ||
-                       park(group, settling, batch.decisions, now, *completions, pin);
+                       park(group, settling, batch.decisions, now, *completions, pin, turn);
   for (auto& s : settling) {
     if (s.queue != nullptr && s.brings()) release_for(s, now);
   }
@@ -1142,12 +1146,14 @@ std::vector<std::string> keys_of(std::span<const PendingCharge> settling) {
   return keys;
 }
 
-// Does the group have the same charges on the same counters, under the same limits?
+// Does the group have the same charges on the same counters, under the same limits, and in the same
+// turn?
 bool asks_the_same(const Waiter& waiter, std::span<const Charge> charges) {
   return std::equal(waiter.charges.begin(), waiter.charges.end(), charges.begin(), charges.end(),
                     [](const Charge& a, const Charge& b) {
                       return a.space == b.space && a.key == b.key && a.cost == b.cost &&
-                             a.limits_id == b.limits_id && a.limits_id != 0;
+                             a.limits_id == b.limits_id && a.limits_id != 0 &&
+                             a.fair_value == b.fair_value;
                     });
 }
 
@@ -1223,7 +1229,7 @@ std::shared_ptr<Waiter> waiter_of(const request::Group& group, uint64_t arrival,
 
 bool EmbeddedStore::park(request::Group& group, std::span<PendingCharge> settling,
                          std::span<const Decision> all, base::Time now,
-                         CompletionQueue& completions, const Pin& pin) {
+                         CompletionQueue& completions, const Pin& pin, uint64_t turn) {
   if (std::any_of(settling.begin(), settling.end(),
                   [](const PendingCharge& s) { return s.charge->keeps_limits; }))
     return true;
@@ -1236,6 +1242,7 @@ bool EmbeddedStore::park(request::Group& group, std::span<PendingCharge> settlin
   bool is_kept = false;
   try {
     const auto waiter = waiter_of(group, arrival, settling, completions, pin);
+    waiter->turn = turn;
     completions.park(waiter);
     is_kept = true;
     enqueue(waiter, settling, all, now);
@@ -1260,7 +1267,7 @@ Queue& EmbeddedStore::queue_of(PendingCharge& s) {
   return *s.queue;
 }
 
-// Moves the waiter to the queue of the counter with the longest wait, in the order of arrival;
+// Moves the waiter to the queue of the counter with the longest wait, where it keeps its turn;
 // aside if one of its charges is more than a limit ever allows. Throws std::bad_alloc: it is where
 // it was.
 void EmbeddedStore::enqueue(const std::shared_ptr<Waiter>& waiter,
@@ -1286,7 +1293,9 @@ void EmbeddedStore::enqueue(const std::shared_ptr<Waiter>& waiter,
   }
   if (waiter->queue != &queue) {
     try {
-      SLUICE_CHECK(queue.waiters.insert(waiter->arrival, waiter->charges[charge_at].cost, waiter));
+      const Charge& charge = waiter->charges[charge_at];
+      SLUICE_CHECK(queue.waiters.insert({charge.fair_value, waiter->arrival, turn_of(*waiter)},
+                                        charge.cost, waiter));
     } catch (const std::bad_alloc&) {
       close_if_empty(locked_of(*at->charge), queue);
       at->queue = nullptr;
@@ -1302,18 +1311,45 @@ void EmbeddedStore::enqueue(const std::shared_ptr<Waiter>& waiter,
   if (wait != base::never) waiter->completions.wake_at(now, wait, waiter);
 }
 
-Wide EmbeddedStore::units_ahead(const PendingCharge& s, uint64_t arrival) {
+Wide EmbeddedStore::units_ahead(const PendingCharge& s, uint64_t arrival, uint64_t turn) {
   // A reset ignores waiters' claims.
   if (s.queue == nullptr || s.charge->reset_first) return 0;
-  return arrival == 0 ? s.queue->units() : s.queue->waiters.sum_before(arrival);
+  if (arrival == 0) return s.queue->units();
+  return s.queue->waiters.ahead({s.charge->fair_value, arrival, turn});
+}
+
+uint64_t EmbeddedStore::turn_of(const Waiter& waiter) {
+  return waiter.state == Waiter::State::queued
+             ? waiter.queue->waiters.turn_of(waiter.fair_value(), waiter.arrival)
+             : waiter.turn;
 }
 
 void EmbeddedStore::dequeue(Waiter& waiter) {
   if (waiter.state != Waiter::State::queued) return;
-  Queue& queue = *waiter.queue;
-  queue.waiters.erase(waiter.arrival);
+  waiter.turn = turn_of(waiter);
+  waiter.queue->waiters.erase(waiter.fair_value(), waiter.arrival);
   waiter.queue = nullptr;
   waiter.state = Waiter::State::aside;
+}
+
+// As `dequeue`, of one that is granted: its value's next turn comes after those of all others.
+void EmbeddedStore::serve(Waiter& waiter) {
+  const uint64_t value = waiter.fair_value();
+  const uint64_t next = value == 0 ? 0 : arrivals_.fetch_add(1, std::memory_order_relaxed) + 1;
+  waiter.queue->waiters.serve(value, waiter.arrival, next);
+  waiter.queue = nullptr;
+  waiter.state = Waiter::State::aside;
+}
+
+// As `serve`, of one that is granted after it has left its queue.
+void EmbeddedStore::pass_turn(const Waiter& waiter) {
+  PendingCharge s;
+  Charge charge = waiter.charges[waiter.at];
+  s.charge = &charge;
+  find(s);
+  const uint64_t value = waiter.fair_value();
+  if (value == 0 || s.queue == nullptr || !s.queue->waiters.has(value)) return;
+  s.queue->waiters.pass(value, arrivals_.fetch_add(1, std::memory_order_relaxed) + 1);
 }
 
 void EmbeddedStore::close_if_empty(Locked& locked, Queue& queue) {
@@ -1382,7 +1418,7 @@ bool EmbeddedStore::answer_alone(Waiter& waiter, Queue& queue, base::Time now, b
   if (!fits) bring_back(s, {&s, 1}, now);
   if (fits && make_place(s, {&s, 1}, true, now)) {
     store(s, true, now);
-    dequeue(waiter);
+    serve(waiter);
     answer(waiter, now);
     return true;
   }
@@ -1428,9 +1464,10 @@ void EmbeddedStore::retry_locked(const std::shared_ptr<Waiter>& waiter, base::Ti
   Locked& locked = locked_of(waiter->charges[waiter->at]);
 
   std::vector<Decision>& decisions = waiter->decisions;
+  const uint64_t turn = turn_of(*waiter);
   bool allowed = true;
   for (PendingCharge& s : group_lock.settling) {
-    const Wide ahead = units_ahead(s, waiter->arrival);
+    const Wide ahead = units_ahead(s, waiter->arrival, turn);
     const bool fits = s.evaluate(spaces_, now, ahead, &decisions[s.charge->decision_first]);
     if (!fits) bring_back(s, group_lock.settling, now);
     allowed &= fits;
@@ -1443,7 +1480,7 @@ void EmbeddedStore::retry_locked(const std::shared_ptr<Waiter>& waiter, base::Ti
     if (has_places && !note.empty()) keep_note(group_lock, std::move(note));
   }
   if (has_places) {
-    dequeue(*waiter);
+    serve(*waiter);
     answer(*waiter, now);
   } else if (allowed) {
     return waiter->completions.wake_at(now, housekeeping_period, waiter);
@@ -1492,7 +1529,7 @@ bool EmbeddedStore::settle_again(request::Group& group, const request::Batch& ba
   }
   completions->unpark(group.ticket);
   const bool was_queued = leave(*waiter) != nullptr;
-  const bool settled = settle_locked(group, batch, group_lock, now, completions, pin);
+  const bool settled = settle_locked(group, batch, group_lock, now, completions, pin, waiter.get());
   // Its queue may have been removed by now.
   if (was_queued) {
     PendingCharge s;

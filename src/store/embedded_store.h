@@ -229,19 +229,23 @@ class EmbeddedStore final : public Store, public Catalog {
   void note_given(PendingCharge& s, bool allowed, base::Time now);
 
   // With the locks of all of the group's stripes.
+  // `before`: the group as it waited, which has left its queue; null: it is new.
   bool settle_locked(request::Group& group, const request::Batch& batch,
                      const LockedGroup& group_lock, base::Time now, CompletionQueue* completions,
-                     const Pin& pin);
-  // False: there is no memory, and the group is not parked.
+                     const Pin& pin, const Waiter* before = nullptr);
+  // False: there is no memory, and the group is not parked. `turn`: as it left its last queue.
   bool park(request::Group& group, std::span<PendingCharge> settling,
             std::span<const limit::Decision> all, base::Time now, CompletionQueue& completions,
-            const Pin& pin);
+            const Pin& pin, uint64_t turn = 0);
   Queue& queue_of(PendingCharge& s);
   void enqueue(const std::shared_ptr<Waiter>& waiter, std::span<PendingCharge> settling,
                std::span<const limit::Decision> all, base::Time now);
+  static uint64_t turn_of(const Waiter& waiter);
   void dequeue(Waiter& waiter);
-  // The units that earlier waiters claim before a group of that arrival; 0: a new group.
-  static limit::Wide units_ahead(const PendingCharge& s, uint64_t arrival);
+  void serve(Waiter& waiter);
+  void pass_turn(const Waiter& waiter);
+  // The units that waiters claim before a group of that arrival and turn; arrival 0: a new group.
+  static limit::Wide units_ahead(const PendingCharge& s, uint64_t arrival, uint64_t turn);
   void retry_together(const std::shared_ptr<Waiter>& waiter, base::Time now);
   void retry_locked(const std::shared_ptr<Waiter>& waiter, base::Time now);
   Queue* leave(Waiter& waiter);

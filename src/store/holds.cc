@@ -129,6 +129,12 @@ struct Holds::Counter {
   std::vector<Part> parts;  // the earliest first
   int64_t final_units = 0;  // of parts that were too many: they count as used
 
+  // Adds what was taken of the counter, under the limits of its source.
+  void take(const HeldPart& its) {
+    Part& part = parts.emplace_back();
+    static_cast<HeldPart&>(part) = its;
+    part.then = source->limits;
+  }
   int64_t units() const {
     return std::accumulate(parts.begin(), parts.end(), final_units,
                            [](int64_t sum, const Part& part) { return sum + part.units; });
@@ -162,6 +168,14 @@ struct Holds::Record {
   bool is_place = false;    // HoldCall::is_place
   uint64_t owner = 0;       // HoldCall::owner
 
+  // Of one that is not held any more: what nobody asks of it.
+  void forget_terms() {
+    terms.ttl_max = HoldTerms().ttl_max;
+    content = 0;
+    holder.clear();
+    began = {};
+    ttl = {};
+  }
   // Has it places of an enforced rule or of one in shadow?
   bool has_places() const {
     return std::ranges::any_of(counters, [](const Counter& counter) {
@@ -249,18 +263,20 @@ struct Holds::Packed {
   static bool is_over(const char* bytes, base::Time now) {
     Reader from(bytes);
     from.text();
-    const auto state = static_cast<State>(from.number() >> 6);
+    const auto state = static_cast<State>(from.number() >> 6 & 3);
     return state != State::held && from.folded() <= now.us;
   }
   // `put(to, source)` writes each source, in at most number_bytes_max bytes; `get(from)` reads it.
-  // The bytes are valid until the thread's next call.
+  // `brief`: without what only a hold needs (Record::forget_terms). The bytes are valid until the
+  // thread's next call.
   template <class Put>
-  static std::string_view pack(Record& record, Put&& put);
+  static std::string_view pack(Record& record, bool brief, Put&& put);
   template <class Get>
   static void unpack(Reader& from, Record& record, Get&& get);
   // With pointers to sources, which take over the references of the record, or give them back.
   static std::string_view pack(Record& record) {
-    return pack(record, [](Writer& to, SourceRef& source) { to.pointer(source.give()); });
+    return pack(record, record.state != State::held,
+                [](Writer& to, SourceRef& source) { to.pointer(source.give()); });
   }
   static void unpack(const char* bytes, Record& record) {
     Reader its(bytes);
@@ -284,22 +300,24 @@ size_t Holds::Packed::bytes_max(const Record& record) {
 }
 
 template <class Put>
-std::string_view Holds::Packed::pack(Record& record, Put&& put) {
+std::string_view Holds::Packed::pack(Record& record, bool brief, Put&& put) {
   thread_local std::vector<char> room;
   if (const size_t most = bytes_max(record); room.size() < most) room.resize(most);
   Writer to(room.data());
   to.text(record.name);
-  to.number(static_cast<uint64_t>(record.state) << 6 | uint64_t{record.owner != 0} << 5 |
-            uint64_t{record.is_place} << 4 | uint64_t{record.is_counted} << 3 |
-            uint64_t{record.terms.keeps} << 2 | uint64_t{record.terms.ignores_late} << 1 |
-            uint64_t{record.late});
+  to.number(uint64_t{brief} << 8 | static_cast<uint64_t>(record.state) << 6 |
+            uint64_t{record.owner != 0} << 5 | uint64_t{record.is_place} << 4 |
+            uint64_t{record.is_counted} << 3 | uint64_t{record.terms.keeps} << 2 |
+            uint64_t{record.terms.ignores_late} << 1 | uint64_t{record.late});
   to.folded(record.end.us);
   if (record.owner != 0) to.number(record.owner);
-  to.folded(record.terms.ttl_max.us);
-  to.number(record.content);
-  to.text(record.holder);
-  to.folded(record.began.us);
-  to.folded(record.ttl.us);
+  if (!brief) {
+    to.folded(record.terms.ttl_max.us);
+    to.number(record.content);
+    to.text(record.holder);
+    to.folded(record.began.us);
+    to.folded(record.ttl.us);
+  }
   to.number(record.reserved.size());
   for (const int64_t n : record.reserved) to.folded(n);
   to.number(record.used.size());
@@ -344,7 +362,7 @@ template <class Get>
 void Holds::Packed::unpack(Reader& from, Record& record, Get&& get) {
   record.name = from.text();
   const uint64_t flags = from.number();
-  record.state = static_cast<State>(flags >> 6);
+  record.state = static_cast<State>(flags >> 6 & 3);
   record.is_place = (flags & 16) != 0;
   record.is_counted = (flags & 8) != 0;
   record.terms.keeps = (flags & 4) != 0;
@@ -352,11 +370,15 @@ void Holds::Packed::unpack(Reader& from, Record& record, Get&& get) {
   record.late = (flags & 1) != 0;
   record.end = {from.folded()};
   record.owner = (flags & 32) != 0 ? from.number() : 0;
-  record.terms.ttl_max = {from.folded()};
-  record.content = from.number();
-  record.holder = from.text();
-  record.began = {from.folded()};
-  record.ttl = {from.folded()};
+  if (flags >> 8 != 0) {
+    record.forget_terms();
+  } else {
+    record.terms.ttl_max = {from.folded()};
+    record.content = from.number();
+    record.holder = from.text();
+    record.began = {from.folded()};
+    record.ttl = {from.folded()};
+  }
   record.reserved.resize(from.count());
   for (int64_t& n : record.reserved) n = from.folded();
   record.used.resize(from.count());
@@ -400,6 +422,12 @@ void Holds::Packed::unpack(Reader& from, Record& record, Get&& get) {
 
 // Records by name, in an open table of their places. With the mutex.
 struct Holds::Shard {
+  static constexpr uint32_t none = UINT32_MAX;
+  // Of the table: a record's place, and a part of its name's hash, which says where the record
+  // belongs and mostly that another one is not meant, without a look at it.
+  struct Slot {
+    uint32_t place = none, hash = 0;
+  };
   struct Place {
     std::unique_ptr<char[]> bytes;  // null: it is free
     int64_t due_us = never_us;      // when it is looked at: at its end or earlier
@@ -411,13 +439,15 @@ struct Holds::Shard {
     uint32_t place, generation;
     bool operator<(const Due& other) const { return at_us > other.at_us; }
   };
-  static constexpr uint32_t none = UINT32_MAX;
 
   uint32_t find(std::string_view name) const {
     if (table.empty()) return none;
-    for (size_t at = start_of(name);; at = next(at)) {
-      if (table[at] == none) return none;
-      if (Packed::name_of(places[table[at]].bytes.get()) == name) return table[at];
+    const uint32_t its = hash_of(name);
+    for (size_t at = start_of(its);; at = next(at)) {
+      const Slot slot = table[at];
+      if (slot.place == none) return none;
+      if (slot.hash == its && Packed::name_of(places[slot.place].bytes.get()) == name)
+        return slot.place;
     }
   }
   // Replaces what the place has, whose references `record` has, if it had any.
@@ -439,7 +469,7 @@ struct Holds::Shard {
       free.pop_back();
     }
     save(place, record);
-    put(place);
+    put({place, hash_of(record.name)});
     ++count;
     return place;
   }
@@ -452,17 +482,16 @@ struct Holds::Shard {
   }
   // The record's references must have gone.
   void erase(uint32_t place) {
-    const std::string name(Packed::name_of(places[place].bytes.get()));
-    size_t at = start_of(name);
-    while (table[at] != place) at = next(at);
+    size_t at = start_of(hash_of(Packed::name_of(places[place].bytes.get())));
+    while (table[at].place != place) at = next(at);
     // Those behind it move up, so that no search ends early.
     for (size_t hole = at;;) {
       at = next(at);
-      if (table[at] == none) {
-        table[hole] = none;
+      if (table[at].place == none) {
+        table[hole] = {};
         break;
       }
-      const size_t start = start_of(Packed::name_of(places[table[at]].bytes.get()));
+      const size_t start = start_of(table[at].hash);
       const bool stays = hole <= at ? hole < start && start <= at : hole < start || start <= at;
       if (stays) continue;
       table[hole] = table[at];
@@ -485,23 +514,25 @@ struct Holds::Shard {
   base::Hash hash;
   std::vector<Place> places;
   std::vector<uint32_t> free;
-  std::vector<uint32_t> table;  // of places; its size is a power of 2
+  std::vector<Slot> table;  // its size is a power of 2
   size_t count = 0;
   std::priority_queue<Due> due;  // one for each record, and others that are not valid any more
   std::atomic<int64_t> next_us{never_us};  // of `due`
 
  private:
-  size_t start_of(std::string_view name) const { return hash(0, name) & (table.size() - 1); }
+  uint32_t hash_of(std::string_view name) const { return static_cast<uint32_t>(hash(0, name)); }
+  size_t start_of(uint32_t its_hash) const { return its_hash & (table.size() - 1); }
   size_t next(size_t at) const { return (at + 1) & (table.size() - 1); }
-  void put(uint32_t place) {
-    size_t at = start_of(Packed::name_of(places[place].bytes.get()));
-    while (table[at] != none) at = next(at);
-    table[at] = place;
+  void put(Slot slot) {
+    size_t at = start_of(slot.hash);
+    while (table[at].place != none) at = next(at);
+    table[at] = slot;
   }
   void grow() {
-    table.assign(std::max<size_t>(16, table.size() * 2), none);
-    for (uint32_t place = 0; place < places.size(); ++place)
-      if (places[place].bytes != nullptr) put(place);
+    std::vector<Slot> smaller(std::max<size_t>(16, table.size() * 2));
+    smaller.swap(table);
+    for (const Slot slot : smaller)
+      if (slot.place != none) put(slot);
   }
 };
 
@@ -836,11 +867,7 @@ struct Holds::Waiting : Wait {
   void add_parts() {
     const size_t first = record.counters.size() - places.size();
     for (size_t i = 0; i < places.size(); ++i) {
-      if (!held[places[i]].is_taken) continue;
-      Counter& counter = record.counters[first + i];
-      Counter::Part& part = counter.parts.emplace_back();
-      static_cast<HeldPart&>(part) = held[places[i]].part;
-      part.then = counter.source->limits;
+      if (held[places[i]].is_taken) record.counters[first + i].take(held[places[i]].part);
     }
   }
 };
@@ -945,12 +972,15 @@ bool Holds::reserve(HoldCall& call, const HoldTerms& terms, const request::Batch
   }
   std::unique_ptr<Waiting> waiting;
   if (wait != nullptr) waiting = std::make_unique<Waiting>();
-  std::vector<HeldCharge> local(waiting == nullptr ? batch.charges.size() : 0);
-  if (waiting != nullptr) waiting->held.resize(batch.charges.size());
-  const std::span<HeldCharge> held = waiting == nullptr ? std::span(local) : waiting->held;
+  thread_local std::vector<HeldCharge> scratch;
+  std::vector<HeldCharge>& all_held = waiting == nullptr ? scratch : waiting->held;
+  all_held.clear();
+  all_held.resize(batch.charges.size());
+  const std::span<HeldCharge> held = all_held;
   const base::Duration ttl = std::min(call.ttl.us > 0 ? call.ttl : options_.ttl, terms.ttl_max);
   // The store gives charges of places limits that lie in `held`.
-  std::vector<std::span<const limit::Limit>> limits;
+  thread_local std::vector<std::span<const limit::Limit>> limits;
+  limits.clear();
   limits.reserve(held.size());
   for (size_t i = 0; i < held.size(); ++i) {
     held[i].ttl = ttl;
@@ -1036,7 +1066,7 @@ bool Holds::reserve(HoldCall& call, const HoldTerms& terms, const request::Batch
         }
         // The rules allow it although the store cannot decide.
         untaken |= !held[i].is_taken;
-        if (held[i].is_taken) add_part(charge, add(i, shadow));
+        if (held[i].is_taken) add(i, shadow).take(held[i].part);
       }
     }
   let_go();
@@ -1573,6 +1603,12 @@ bool Holds::commit(HoldCall& call, Record& record, base::Time now, request::Hold
   return true;
 }
 
+// No unit of each subject.
+std::span<const int64_t> Holds::nothing_of(const Record& record) {
+  static constexpr std::array<int64_t, 64> none{};
+  return std::span(none).first(record.reserved.size());
+}
+
 bool Holds::release(HoldCall& call, Record& record, base::Time now, request::HoldNote* note) {
   call.returned = 0;
   if (record.state == State::committed) {
@@ -1583,8 +1619,7 @@ bool Holds::release(HoldCall& call, Record& record, base::Time now, request::Hol
   call.outcome = HoldOutcome::done;
   call.reserved = record.reserved;
   if (record.state == State::released) return false;
-  const std::vector<int64_t> nothing(record.reserved.size(), 0);
-  if (!settle_all(call, record, nothing, now, note)) return false;
+  if (!settle_all(call, record, nothing_of(record), now, note)) return false;
   set_state(record, State::released, now);
   count(Event::released, record.is_place);
   return true;
@@ -1630,8 +1665,7 @@ bool Holds::end(Record& record, base::Time now, request::HoldNote* note) {
   if (record.terms.keeps) {
     if (!keep(unused, note)) return false;
   } else {
-    const std::vector<int64_t> nothing(record.reserved.size(), 0);
-    if (!settle_all(unused, record, nothing, now, note)) return false;
+    if (!settle_all(unused, record, nothing_of(record), now, note)) return false;
   }
   count(record.terms.keeps ? Event::kept : Event::expired, record.is_place);
   set_state(record, record.terms.keeps ? State::kept : State::released, now);
@@ -1711,7 +1745,7 @@ constexpr uint64_t note_version = 1;
 std::string Holds::text_of(Record& record) const {
   std::vector<const Source*> lists;
   const std::string_view packed =
-      Packed::pack(record, [&](Packed::Writer& to, const SourceRef& source) {
+      Packed::pack(record, false, [&](Packed::Writer& to, const SourceRef& source) {
         const auto at = std::ranges::find(lists, source.get());
         to.number(static_cast<uint64_t>(at - lists.begin()));
         if (at == lists.end()) lists.push_back(source.get());

@@ -172,6 +172,7 @@ class Holds final : public HoldBook {
   void answer_again(request::HoldCall& call, const Record& record) const;
   request::HoldOutcome gone(const Record& record) const;
   bool apply(request::HoldCall& call, Settling& settling, base::Time now, request::HoldNote* note);
+  static std::span<const int64_t> nothing_of(const Record& record);
   bool settle_all(request::HoldCall& call, Record& record, std::span<const int64_t> used,
                   base::Time now, request::HoldNote* note);
   bool extend(request::HoldCall& call, Record& record, base::Time now, request::HoldNote* note);

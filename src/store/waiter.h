@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "base/running_sums.h"
+#include "base/turns.h"
 #include "limit/limit.h"
 #include "limit/wide.h"
 #include "request/charge.h"
@@ -40,6 +40,8 @@ struct Waiter {
         keys(std::move(its_keys)) {}
   // The cost for which it stands in its queue.
   int64_t cost() const { return charges[at].cost; }
+  // And its turn there.
+  uint64_t fair_value() const { return charges[at].fair_value; }
 
   CompletionQueue& completions;
   const request::Ticket ticket;
@@ -60,7 +62,8 @@ struct Waiter {
   // Guarded by the locks of all its charges' stripes, held together.
   State state = State::aside;
   Queue* queue = nullptr;
-  size_t at = 0;  // the charge whose counter `queue` belongs to
+  size_t at = 0;      // the charge whose counter `queue` belongs to
+  uint64_t turn = 0;  // as it left its last queue (base::Turns::turn_of)
   // For each charge: the limits of its counter for which the owner has confirmed that the group
   // goes on waiting under its own limits; empty: none.
   std::vector<uint32_t> confirmed;
@@ -72,9 +75,10 @@ struct Waiter {
   std::shared_ptr<Waiter> next_due;  // of those that were taken together; the owner's thread
 };
 
-// The groups that wait for one counter; the first one is served first.
+// The groups that wait for one counter, in the order in which they are served: by arrival, and of a
+// rule with `fair_by` in turn by its values (Charge::fair_value).
 struct Queue {
-  base::RunningSums<std::shared_ptr<Waiter>, limit::Wide> waiters;  // by arrival, with their costs
+  base::Turns<std::shared_ptr<Waiter>, limit::Wide> waiters;  // by arrival, with their costs
   // The units that they wait for together: groups after them do not get these.
   limit::Wide units() const { return waiters.sum(); }
 

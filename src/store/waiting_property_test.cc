@@ -1,7 +1,8 @@
 // Random takes, waits, puts, resets, cancels, changed limits and steps of time, against a model
-// that looks at every queue from its head at each microsecond. The store is called as a worker
-// calls it: only after a wake, or at the time that it named. So an answer that is late, lost, given
-// twice or out of order is noticed.
+// that looks at every queue from its head at each microsecond. Many requests wait in turn by a
+// value (Charge::fair_value), which a reload may change. The store is called as a worker calls it:
+// only after a wake, or at the time that it named. So an answer that is late, lost, given twice or
+// out of order is noticed.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -40,6 +41,11 @@ struct Model {
     uint32_t ticket;
     Part part;
     bool aside;
+    uint64_t turn = 0;  // aside: that of its value, if it was the first of it
+  };
+  // Where a request stands among those that wait for a counter.
+  struct Place {
+    uint64_t arrival = UINT64_MAX, turn = 0;
   };
   struct Answer {
     uint32_t ticket;
@@ -58,6 +64,8 @@ struct Model {
   limit::CarryOver carry = limit::CarryOver::used;
   std::map<std::string, Counter> counters;
   std::map<uint64_t, Waiting> waiting;  // by number of arrival
+  // When the turn of a counter's value comes that requests wait under.
+  std::map<std::pair<std::string, uint64_t>, uint64_t> turns;
   std::vector<Answer> answers;
   uint64_t arrivals = 0;
 
@@ -80,11 +88,62 @@ struct Model {
       return;
     c = {true, part.limits, cells};
   }
-  Wide ahead(const std::string& key, uint64_t before) const {
+  // The earliest request of a counter's value; 0: none waits.
+  uint64_t front(const std::string& key, uint64_t value) const {
+    for (const auto& [arrival, w] : waiting)
+      if (!w.aside && w.part.key == key && w.part.fair_value == value) return arrival;
+    return 0;
+  }
+  uint64_t turn_of(const Part& part, uint64_t arrival) const {
+    if (front(part.key, part.fair_value) != arrival) return 0;
+    return part.fair_value == 0 ? arrival : turns.at({part.key, part.fair_value});
+  }
+  // The request that is served next, by its turn and its arrival; 0: none waits.
+  std::pair<uint64_t, uint64_t> first(const std::string& key) const {
+    std::pair<uint64_t, uint64_t> least{};
+    for (const auto& [arrival, w] : waiting) {
+      if (w.aside || w.part.key != key) continue;
+      const std::pair its(turn_of(w.part, arrival), arrival);
+      if (its.first != 0 && (least.second == 0 || its < least)) least = its;
+    }
+    return least;
+  }
+  uint64_t turn_at(const Part& part, const Place& place) const {
+    if (part.fair_value == 0) return place.arrival;
+    const auto at = turns.find({part.key, part.fair_value});
+    if (at == turns.end()) return place.turn != 0 ? place.turn : place.arrival;
+    return place.turn != 0 ? std::min(place.turn, at->second) : at->second;
+  }
+  // What is served before a request at that place.
+  Wide ahead(const Part& part, const Place& place) const {
+    const uint64_t its_front = front(part.key, part.fair_value);
+    const bool leads = its_front == 0 || its_front >= place.arrival;
+    const auto next = first(part.key);
+    if (place.arrival != UINT64_MAX && leads &&
+        std::pair(turn_at(part, place), place.arrival) <= next)
+      return 0;
     Wide units = 0;
     for (const auto& [arrival, w] : waiting)
-      if (arrival < before && !w.aside && w.part.key == key) units += w.part.cost;
+      if (!w.aside && w.part.key == part.key &&
+          (w.part.fair_value != part.fair_value || arrival < place.arrival))
+        units += w.part.cost;
     return units;
+  }
+  void enter(const Place& place, uint32_t ticket, const Part& part) {
+    const bool aside = never_fits(part);
+    if (!aside && part.fair_value != 0) turns[{part.key, part.fair_value}] = turn_at(part, place);
+    waiting.emplace(place.arrival, Waiting{ticket, part, aside, place.turn});
+  }
+  // Returns the turn that it would have elsewhere.
+  uint64_t leave(uint64_t arrival, bool granted) {
+    const Waiting w = waiting.at(arrival);
+    const uint64_t turn = w.aside ? w.turn : turn_of(w.part, arrival);
+    waiting.erase(arrival);
+    if (w.aside || w.part.fair_value == 0) return turn;
+    const std::pair value(w.part.key, w.part.fair_value);
+    if (granted) turns[value] = ++arrivals;
+    if (front(value.first, value.second) == 0) turns.erase(value);
+    return turn;
   }
   static void close(const limit::Opened& counter, std::vector<State>& cells) {
     cells.resize(limit::counter_cells_max);
@@ -118,12 +177,13 @@ struct Model {
     return false;
   }
   // A group of takes that do not wait.
-  bool take(const std::vector<Part>& parts, Time now, std::vector<Decision>& out, uint64_t before) {
+  bool take(const std::vector<Part>& parts, Time now, std::vector<Decision>& out,
+            const Place& place) {
     bool allowed = true;
     std::vector<std::vector<State>> next(parts.size());
     std::vector<std::vector<Decision>> decisions(parts.size());
     for (size_t i = 0; i < parts.size(); ++i)
-      allowed &= decide(parts[i], ahead(parts[i].key, before), now, next[i], decisions[i]);
+      allowed &= decide(parts[i], ahead(parts[i], place), now, next[i], decisions[i]);
     for (size_t i = 0; i < parts.size(); ++i) {
       if (!allowed) {
         // Nothing is taken, but the counter is stored under these limits from now on.
@@ -136,7 +196,7 @@ struct Model {
       }
       store(parts[i], next[i]);
       for (Decision& d : decisions[i]) {
-        d.remaining = left_behind(d.remaining, ahead(parts[i].key, before));
+        d.remaining = left_behind(d.remaining, ahead(parts[i], place));
         out.push_back(d);
       }
     }
@@ -145,7 +205,7 @@ struct Model {
   // Other limits may bring units back, so what waits is looked at again.
   void take_alone(const std::vector<Part>& parts, Time now, bool& allowed,
                   std::vector<Decision>& out) {
-    allowed = take(parts, now, out, UINT64_MAX);
+    allowed = take(parts, now, out, Place());
     for (const Part& part : parts) release(part.key, now);
   }
   static bool never_fits(const Part& part) {
@@ -155,12 +215,19 @@ struct Model {
   // True: taken at once.
   bool wait(uint32_t ticket, const Part& part, Time now, std::vector<Decision>& out,
             uint64_t& arrival) {
-    const uint64_t before = arrival == 0 ? UINT64_MAX : arrival;
-    if (arrival != 0) waiting.erase(arrival);
-    const bool taken = take({part}, now, out, before);
+    Place place;
+    std::pair<std::string, uint64_t> value;
+    if (arrival != 0) {
+      const Part& was = waiting.at(arrival).part;
+      value = {was.key, was.fair_value};
+      place = {arrival, leave(arrival, false)};
+    }
+    const bool taken = take({part}, now, out, place);
+    if (taken && value.second != 0 && front(value.first, value.second) != 0)
+      turns[value] = ++arrivals;
     if (!taken) {
-      if (arrival == 0) arrival = ++arrivals;
-      waiting.emplace(arrival, Waiting{ticket, part, never_fits(part)});
+      if (arrival == 0) place.arrival = arrival = ++arrivals;
+      enter(place, ticket, part);
     }
     release(part.key, now);
     return taken;
@@ -173,34 +240,27 @@ struct Model {
       limit::debt::put(counter.whole(i), part.limits[i], part.cost, all, now);
     all ? counter.forget_left_out() : counter.put_left_out(part.cost, limit::CarryOver::used, now);
     close(counter, state);
-    if (all && ahead(part.key, UINT64_MAX) == 0 && !is_waited_for(part.key)) {
+    if (all && first(part.key).second == 0) {
       counters[part.key].there = false;
     } else {
       store(part, state);
     }
     release(part.key, now);
   }
-  bool is_waited_for(const std::string& key) const {
-    return std::any_of(waiting.begin(), waiting.end(),
-                       [&](const auto& w) { return !w.second.aside && w.second.part.key == key; });
-  }
   void cancel(uint64_t arrival, Time now) {
     const std::string key = waiting.at(arrival).part.key;
-    waiting.erase(arrival);
+    leave(arrival, false);
     release(key, now);
   }
   void release(const std::string& key, Time now) {
-    for (auto at = waiting.begin(); at != waiting.end();) {
-      if (at->second.aside || at->second.part.key != key) {
-        ++at;
-        continue;
-      }
+    for (uint64_t arrival = first(key).second; arrival != 0; arrival = first(key).second) {
+      const Waiting& w = waiting.at(arrival);
       std::vector<State> next;
-      Answer answer{at->second.ticket, {}};
-      if (!decide(at->second.part, 0, now, next, answer.decisions)) return;
-      store(at->second.part, next);
+      Answer answer{w.ticket, {}};
+      if (!decide(w.part, 0, now, next, answer.decisions)) return;
+      store(w.part, next);
       answers.push_back(std::move(answer));
-      at = waiting.erase(at);
+      leave(arrival, true);
     }
   }
 };
@@ -240,8 +300,12 @@ struct Trial {
     for (size_t n = dice(3) == 0 ? 2 : 1; n > 0; --n) limits[key].push_back(random_limit());
   }
   Part random_part(size_t key) {
-    return {std::to_string(key), dice(int64_t{6}) == 0 ? 0 : 1 + dice(int64_t{5}), limits[key]};
+    return {std::to_string(key), dice(int64_t{6}) == 0 ? 0 : 1 + dice(int64_t{5}), limits[key],
+            random_value(key)};
   }
+
+  // Of the first counter none waits by a value, of the last one all do.
+  uint64_t random_value(size_t key) { return dice(keys - 1) < key ? 1 + dice(uint64_t{3}) : 0; }
 
   void same(bool allowed, const Asked& asked, const std::vector<Decision>& expected) {
     ASSERT_EQ(asked.allowed(), allowed);
@@ -326,7 +390,9 @@ struct Trial {
     for (size_t i = all.size(); i > 1; --i) std::swap(all[i - 1], all[dice(i)]);
     for (auto& [arrival, waiting] : all) {
       Part part = waiting.part;
-      part.limits = limits[static_cast<size_t>(std::stoi(part.key))];
+      const auto key = static_cast<size_t>(std::stoi(part.key));
+      part.limits = limits[key];
+      if (dice(4) == 0) part.fair_value = random_value(key);
       std::vector<Decision> expected;
       const uint32_t ticket = waiting.ticket;
       if (model.waiting.count(arrival) == 0) {
@@ -340,7 +406,8 @@ struct Trial {
       const bool allowed = model.wait(ticket, part, now, expected, place);
       const Asked asked = w.wait(ports[ticket % 2], ticket, {part}, now, arrival);
       ASSERT_FALSE(asked.group.answered);
-      if (part.limits == waiting.part.limits) {  // unchanged: `expected` does not apply
+      if (part.limits == waiting.part.limits && part.fair_value == waiting.part.fair_value) {
+        // unchanged: `expected` does not apply
         ASSERT_TRUE(asked.group.parked && !allowed);
       } else {
         same(allowed, asked, expected);

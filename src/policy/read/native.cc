@@ -295,9 +295,9 @@ namespace {
 
 using limit::Algorithm;
 
-constexpr std::array<std::string_view, 12> rule_keys = {
-    "name",      "comment", "match", "actor", "limit",          "limits",
-    "unlimited", "deny",    "mode",  "then",  "on_store_error", "reserve"};
+constexpr std::array<std::string_view, 13> rule_keys = {
+    "name", "comment", "match", "actor",          "limit",   "limits", "unlimited",
+    "deny", "mode",    "then",  "on_store_error", "reserve", "fair_by"};
 
 // Escapes the separators of the parts of a stored name, so that different lists have different
 // texts.
@@ -449,6 +449,7 @@ class NativeReader {
     rule.on_store_error = static_cast<request::OnError>(choice("on_store_error", fallbacks));
     if (const YamlNode reserve = field("reserve")) read_reserve(reserve, rule.reserve);
     check_actor(rule);
+    read_fair_by(rule);
     const std::string canonical = canonical_pattern(rule);
     if (sound_match || !rule.name.empty()) check_unique(node, rule, canonical);
     rule.intern(spaces_, spaces_.hold("native:" + (rule.name.empty() ? canonical : rule.name) + ":",
@@ -734,6 +735,32 @@ class NativeReader {
                                             ": \"*\"`, or leave it if that is meant"
                                       : "did you mean `" + std::string(nearest) + "`?");
     }
+  }
+
+  void read_fair_by(Rule& rule) {
+    const YamlNode node = field("fair_by");
+    if (!node || !reader_.has_text("fair_by", node)) return;
+    const std::string key(node.text());
+    rule.fair_by = key;
+    if (std::find(rule.actor.begin(), rule.actor.end(), key) != rule.actor.end()) {
+      reader_.warning("fair_by", node,
+                      "each counter has one value of " + in_ticks(key) +
+                          ", as it is in this rule's actor; who waits is served in order of "
+                          "arrival",
+                      "name another key, or take `fair_by` out");
+      return;
+    }
+    std::vector<std::string_view> keys;
+    for (const Condition& condition : rule.conditions) keys.push_back(condition.key);
+    if (std::find(keys.begin(), keys.end(), key) != keys.end()) return;
+    const std::string_view nearest = base::nearest_word(key, keys);
+    reader_.warning("fair_by", node,
+                    in_ticks(key) +
+                        " is not a key of this rule's match; all requests without it "
+                        "share one turn",
+                    nearest.empty() ? "match it with `" + shortened(key, 64) +
+                                          ": \"*\"`, or leave it if that is meant"
+                                    : "did you mean `" + std::string(nearest) + "`?");
   }
 
   // Two rules must not share counters, and only a name distinguishes two rules with one pattern.

@@ -177,6 +177,34 @@ TEST(ReadNative, ReadsWhatReservationsMayDo) {
   EXPECT_NE(said("keep").find("reserve"), std::string::npos);
 }
 
+TEST(ReadNative, ReadsWhoWaitsInTurn) {
+  const auto rule = [](const std::string& more) {
+    return "rules:\n- match: { tenant: '*', ip: '*' }\n  actor: ip\n"
+           "  limit: { quota: 7, window: 1m }\n  fair_by: " +
+           more + "\n";
+  };
+  const Read read(rule("tenant"));
+  EXPECT_EQ(read.said, "");
+  EXPECT_EQ(read.rule(0).fair_by, "tenant");
+  EXPECT_NE(native_text(read.rules.native_rules()).find("\n    fair_by: tenant\n"),
+            std::string::npos);
+  const auto says = [&](const std::string& more, const std::string& what) {
+    const std::string said = Read(rule(more)).said;
+    EXPECT_NE(said.find(what), std::string::npos) << said;
+  };
+  says("tenat",
+       "f.yaml:5:12: warning: rule [tenant=* ip=*]: fair_by: `tenat` is not a key of this rule's "
+       "match; all requests without it share one turn; did you mean `tenant`?");
+  says("region", "match it with `region: \"*\"`, or leave it if that is meant");
+  says(
+      "ip",
+      "f.yaml:5:12: warning: rule [tenant=* ip=*]: fair_by: each counter has one value of `ip`, as "
+      "it is in this rule's actor; who waits is served in order of arrival; name another key, or "
+      "take `fair_by` out");
+  says("''", "f.yaml:5:12: error: rule [tenant=* ip=*]: fair_by: has no value; write one value");
+  says("[tenant]", "f.yaml:5:12: error: rule [tenant=* ip=*]: fair_by: must be a single value");
+}
+
 TEST(ReadNative, ReadsWhatLimitsMayOwe) {
   const Read read(
       "rules: [{ name: a, limit: { quota: 7, window: 1m, overdraft: 0 } },\n"

@@ -231,6 +231,7 @@ std::string native_text(std::span<const Rule> rules) {
     if (rule.on_store_error != request::OnError::error)
       out += "    on_store_error: " + std::string(name_of(rule.on_store_error)) + "\n";
     append_reserve(rule.reserve, out);
+    if (!rule.fair_by.empty()) out += "    fair_by: " + yaml_text(rule.fair_by) + "\n";
     out[begin + 2] = '-';
   }
   return out;

@@ -67,6 +67,7 @@ class Writer {
       rule.name = "any" + std::to_string(number);
     }
     for (int64_t i = any(0, 3); i > 0; --i) rule.actor.push_back(std::to_string(i) + word(0));
+    if (any(0, 3) == 0) rule.fair_by = word(1);
     rule.limits = limits();
     if (limit::is_counted(rule.limits))
       rule.counts = static_cast<limit::LimitMask>(any(0, limit::all_of(rule.limits)));
