@@ -24,9 +24,9 @@ test: ## build and run every test, with g++ and again with clang's address and u
 	@scripts/setup test
 	@tools/run_tests.py $(SUITES)
 
-test-all: ## also thread checks, long scenarios of Redis Cluster, 1,000 exchanges of a certificate, windows of the calendar in all time zones, ways to keep a budget side by side, Envoy Gateway, an upgrade from the previous release, Valkey, every fuzz target for a minute, the other builds, `make install`, a bare Debian 12, Debian 13, and all that `make dist` leaves
+test-all: ## also thread checks, long scenarios of Redis Cluster, 1,000 exchanges of a certificate, windows of the calendar in all time zones, forty programs that share ten places for minutes, ways to keep a budget side by side, Envoy Gateway, an upgrade from the previous release, Valkey, every fuzz target for a minute, the other builds, `make install`, a bare Debian 12, Debian 13, and all that `make dist` leaves
 	@scripts/setup bench
-	@tools/run_tests.py tools release again install dist ship clients crash scenarios exchanges zones overspend gateway upgrade valkey asan tsan debug packages bare source bench fuzz
+	@tools/run_tests.py tools release again install dist ship clients crash scenarios exchanges zones holders overspend gateway upgrade valkey asan tsan debug packages bare source bench fuzz
 
 test-crash: ## kill the server SLUICE_CRASHES times (200) under load, and compare its counters with every answer
 	@scripts/setup test

@@ -1,7 +1,8 @@
 # What makes compiling and linking fast, and changes nothing in what is built:
 #   - ccache, where it is installed, shared by all checkouts of one user: paths are hashed relative to the checkout.
 #   - mold, where it is installed.
-#   - precompiled headers (SLUICE_PRECOMPILED), three sets: of the rooms without the log, of the others, and of the tests.
+#   - precompiled headers (SLUICE_PRECOMPILED), four sets: of the rooms without the log, of those optimized for size, of
+#     the others, and of the tests.
 #     They would hide an include that is missing, so `make lint` looks for those (tools/check_includes.py), and the presets debug and bench
 #     compile without them.
 #   - batches (SLUICE_UNITY): a file that includes several sources, which compiles what their headers have in common once. The
@@ -66,6 +67,8 @@ set(sluice_core_headers
 set(sluice_product_headers <spdlog/logger.h> ${sluice_core_headers})
 set(sluice_test_headers <gtest/gtest.h> <fstream> <random> <sstream>)
 
+# Optimized for size g++ 12 takes the value of an empty std::optional to be read.
+set(sluice_small_flags $<$<CONFIG:Release>:-Os> $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
 separate_arguments(sluice_test_flags UNIX_COMMAND "${SLUICE_TEST_FLAGS}")
 
 # sluice_compile_as_test(TARGET [OPTIMIZED]): compiles TARGET as the code of tests is compiled, with their precompiled headers.
@@ -81,12 +84,14 @@ function(sluice_compile_as_test target)
   endif()
 endfunction()
 
-# sluice_precompile(TARGET [WITHOUT_LOG]): compiles TARGET with the precompiled headers of the product, or of the product without
-# spdlog.
+# sluice_precompile(TARGET [WITHOUT_LOG | SMALL]): compiles TARGET with the precompiled headers of the product, or of the product
+# without spdlog, or of what is optimized for size.
 function(sluice_precompile target)
   if(SLUICE_PRECOMPILED)
-    if(ARGV1 STREQUAL "WITHOUT_LOG")
+    if(ARGN STREQUAL "WITHOUT_LOG")
       target_precompile_headers(${target} REUSE_FROM sluice_core_headers)
+    elseif(ARGN STREQUAL "SMALL")
+      target_precompile_headers(${target} REUSE_FROM sluice_small_headers)
     else()
       target_precompile_headers(${target} REUSE_FROM sluice_product_headers)
     endif()

@@ -1,6 +1,6 @@
-# sluice_folder(NAME [WITHOUT_LOG] [OPTIMIZED_TESTS] [DEPENDS targets...] [PRIVATE targets...] [ORACLE targets...]): the library of src/NAME, and what lies beside its code:
+# sluice_folder(NAME [WITHOUT_LOG] [SMALL] [OPTIMIZED_TESTS] [DEPENDS targets...] [PRIVATE targets...] [ORACLE targets...]): the library of src/NAME, and what lies beside its code:
 # x_test.cc (unit tests), x_fuzz.cc (fuzz targets), x_bench.cc (microbenchmarks). ORACLE: what only the unit tests link.
-# WITHOUT_LOG: it has nothing to do with spdlog. OPTIMIZED_TESTS: its tests compute so long that they are optimized too.
+# WITHOUT_LOG: it has nothing to do with spdlog. SMALL: it has no part in an answer, and is optimized for size. OPTIMIZED_TESTS: its tests compute so long that they are optimized too.
 set(SLUICE_TEST_SECONDS 300 CACHE STRING "time limit of one suite of tests, after which it is taken to hang")
 
 # sluice_suites(TARGET PREFIX [PROPERTIES...]): CTest runs each suite of a GoogleTest binary as PREFIX/Suite.
@@ -18,7 +18,7 @@ include(\"${CMAKE_SOURCE_DIR}/cmake/AddSuites.cmake\")
 endfunction()
 
 function(sluice_folder name)
-  cmake_parse_arguments(ARG "WITHOUT_LOG;OPTIMIZED_TESTS" "" "DEPENDS;PRIVATE;ORACLE" ${ARGN})
+  cmake_parse_arguments(ARG "WITHOUT_LOG;SMALL;OPTIMIZED_TESTS" "" "DEPENDS;PRIVATE;ORACLE" ${ARGN})
   set(folder ${CMAKE_SOURCE_DIR}/src/${name})
   string(REPLACE "/" "_" id ${name})
   # A fuzz target in a protocol's folder, and its seeds, are named after the protocol: protocol/divvy/session_fuzz.cc is
@@ -46,7 +46,10 @@ function(sluice_folder name)
   set_property(GLOBAL APPEND PROPERTY sluice_rooms sluice_${id})
   target_include_directories(sluice_${id} PUBLIC ${CMAKE_SOURCE_DIR}/src)
   target_link_libraries(sluice_${id} PUBLIC ${ARG_DEPENDS} PRIVATE ${ARG_PRIVATE})
-  if(ARG_WITHOUT_LOG)
+  if(ARG_SMALL)
+    target_compile_options(sluice_${id} PRIVATE ${sluice_small_flags})
+    sluice_precompile(sluice_${id} SMALL)
+  elseif(ARG_WITHOUT_LOG)
     sluice_precompile(sluice_${id} WITHOUT_LOG)
   else()
     sluice_precompile(sluice_${id})

@@ -25,6 +25,7 @@ QUOTA, WINDOW = 6, 60  # units, seconds
 BEGIN = 1_767_225_600 + 20  # Unix time: 20 s after a whole minute
 LENGTH, EVERY = 180, 3  # seconds: of the picture, and from one request to the next
 HELD = 40  # seconds until a unit of the fixed bucket is put back
+LEASE = 30  # seconds of a place, which nobody puts back
 
 LEFT, TOP, WIDTH, PANEL, GAP = 150, 46, 720, 62, 34  # pixels
 ALLOWED, DENIED, LINE, GRID = "#1a7f37", "#cf222e", "#0550ae", "#d0d7de"
@@ -44,6 +45,7 @@ PANELS = (
     Panel("sliding window", "sliding_window", 0, "two counters: what the last minute of the clock used still counts in part"),
     Panel("sliding log", "sliding_log", 0, "each unit is back exactly a minute after it was taken"),
     Panel("fixed bucket", "fixed_bucket", 0, f"no window: a unit is back when it is put back, here after {HELD} s"),
+    Panel("concurrency", "concurrency", 0, f"a place is back at the end of its lease, {LEASE} s, or when it is put back: here none is"),
 )
 
 
@@ -55,7 +57,7 @@ class Course(NamedTuple):
 
 
 def handle_of(limiter: Limiter, panel: Panel) -> Handle:
-    window = 0 if panel.algorithm == "fixed_bucket" else WINDOW * SECOND
+    window = {"fixed_bucket": 0, "concurrency": LEASE * SECOND}.get(panel.algorithm, WINDOW * SECOND)
     return limiter.limits(panel.algorithm, Limit(quota=QUOTA, window_us=window, algorithm=panel.algorithm, burst=panel.burst))
 
 

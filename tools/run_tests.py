@@ -467,6 +467,13 @@ def zones() -> Tally:
     return count_unittest(*run(command, 3600, CLIENTS / "limiter", listen=True))
 
 
+def holders() -> Tally:
+    """Forty programs that share ten places, for five minutes each; in `make test` it is seconds."""
+    build("release", "sluice")
+    command = ["env", "SLUICE_HOLDERS=300", sys.executable, "many_holders_test.py", "--verbose"]
+    return count_unittest(*run(command, 1500, CLIENTS / "http/python", listen=True))
+
+
 def overspend() -> Tally:
     """The ways to keep a budget side by side, LiteLLM's own among them (tools/bench_overspend.py)."""
     build("release", "sluice")
@@ -547,6 +554,7 @@ SUITES: dict[str, Callable[[], Tally]] = {
     "scenarios": scenarios,
     "exchanges": exchanges,
     "zones": zones,
+    "holders": holders,
     "overspend": overspend,
     "updates": updates,
     "gateway": gateway,

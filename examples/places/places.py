@@ -1,6 +1,6 @@
-"""One of the places of a pool, for as long as a block runs:
+"""A place for as long as a block runs:
 
-    with place("pool") as lost:
+    with place({"pool": "gpu"}) as lost:
         while work and not lost.is_set(): ...
 
 `lost` is set when the place has ended although the block still runs: stop, as another may have it."""
@@ -27,13 +27,14 @@ def ask(server: str, path: str, body: dict, seconds: float = 10) -> int:
 
 
 @contextlib.contextmanager
-def place(pool: str, server: str = "localhost:8390", lease: float = 30, timeout: float = 60, holder: str = ""):
+def place(entries: dict[str, str], server: str = "localhost:8000", lease: float = 30, timeout: float = 60, holder: str = ""):
+    """One of each rule that applies to `entries`, or none. `lease`, `timeout`: in seconds; `timeout`: the longest wait."""
     its_id, until = uuid.uuid4().hex, time.monotonic() + timeout
     while True:
         held = time.monotonic()
         left = max(until - held, 0)
         try:
-            status = ask(server, "/v1/acquire", {"entries": {"pool": pool}, "id": its_id, "ttl": lease,
+            status = ask(server, "/v1/acquire", {"entries": entries, "id": its_id, "ttl": lease,
                                                  "timeout": round(left, 3), "holder": holder})
         except (OSError, http.client.HTTPException):
             status = 503  # sent again with its id it is the same place
@@ -42,20 +43,26 @@ def place(pool: str, server: str = "localhost:8390", lease: float = 30, timeout:
         if status in (409, 410):  # it was granted, and ended before the answer came
             its_id = uuid.uuid4().hex
         elif status not in (429, 503) or left == 0:
-            raise NoPlace(f"{pool}: {status}")
+            raise NoPlace(f"{entries}: {status}")
         time.sleep(min(left, 0.1))
     lost, done = threading.Event(), threading.Event()
 
     def renew(held: float) -> None:
-        while not done.wait(min(lease / 3, max(held + lease - time.monotonic(), 0))):
+        pause = lease / 3
+        while not done.wait(min(pause, max(held + lease - time.monotonic(), 0))):
             asked = time.monotonic()
+            left = held + lease - asked
+            if left <= 0:
+                return lost.set()
             try:
-                status = ask(server, "/v1/renew", {"id": its_id}, min(10, lease / 3))
+                status = ask(server, "/v1/renew", {"id": its_id}, min(10, lease / 3, left))
             except (OSError, http.client.HTTPException):
                 status = 503
             if status == 200:
-                held = asked
-            elif status != 503 or time.monotonic() - held >= lease:
+                held, pause = asked, lease / 3
+            elif status == 503:
+                pause = lease / 10
+            else:
                 return lost.set()
 
     # It was granted at some moment since it was asked for, and is renewed within a third of the lease.

@@ -92,7 +92,12 @@ enum class client_verb : unsigned char {
   extend,   ///< of a reservation: more units, or none; and another end
   renew,    ///< of a reservation: another end
   commit,   ///< of a reservation: what was used; the rest goes back, what is missing is charged
-  release,  ///< of a reservation: all units back
+  release,  ///< of a reservation, or of places: all back
+  /// http: places (limits of concurrency), as a reserve takes units: until a release, the end of
+  /// their lease (client_request::ttl; 0: the rule's), or the end of the connection
+  /// (client_request::release_on_close). Renew at a third of the lease, and stop the work when a
+  /// renew ends with client_errc::hold_ended.
+  acquire,
 };
 
 /// How a limit that comes with a request counts (docs/algorithms.md).
@@ -116,6 +121,9 @@ struct client_limit {
   /// "month@Europe/Berlin" or "month@Asia/Tokyo,month_day=15,starts_at=06:00" (the members of
   /// policies); empty: none. http and resp. The server judges it.
   std::string calendar{};
+  /// Of concurrency, over http and resp: the longest lease that may be asked for, not below
+  /// `window`; 0: `window`.
+  std::chrono::microseconds max_lease{};
 };
 
 /// One key=value pair of a descriptor, on which the server's rules match.
@@ -151,13 +159,17 @@ struct client_request {
   std::string_view id{};
   /// Of reserve, extend and commit, in place of `n`: the units of each of `several`.
   std::vector<std::int64_t> units{};
-  /// Of reserve, extend and renew: how long the reservation is held from now on, up to a day. A
-  /// longer one than its rules allow is cut (client_result::ttl). 0: as long as the server likes,
-  /// or as before.
+  /// Of reserve, acquire, extend and renew: how long the reservation is held from now on, up to a
+  /// day. A longer one than its rules allow is cut (client_result::ttl). 0: as long as the server
+  /// likes, or as before.
   std::chrono::microseconds ttl{};
-  std::string_view holder{};  ///< of a reserve: who it is, up to 255 bytes, for people
-  bool all = false;           ///< of a put: all units, whatever `n`
-  bool reset_first = false;   ///< droplet: forget the bucket first
+  /// of a reserve and an acquire: who it is, up to 255 bytes, for people
+  std::string_view holder{};
+  bool all = false;          ///< of a put: all units, whatever `n`
+  bool reset_first = false;  ///< droplet: forget the bucket first
+  /// Of an acquire: given back when the connection that it was sent on ends, also by itself, as
+  /// when the server closes an idle one.
+  bool release_on_close = false;
   /// Of a wait over resp and http: how long the server waits at most. 0: resp for ever, http as
   /// long as the server likes.
   std::chrono::microseconds wait_for{};
@@ -191,7 +203,8 @@ enum class client_errc : unsigned char {
   /// without one: charge it.
   no_such_hold,
   already_settled,  ///< the reservation is committed, with client_result::used
-  hold_ended,       ///< the reservation was released, or its end has passed
+  hold_ended,       ///< the reservation was released, or its end has passed; places are lost
+  no_places,        ///< of an acquire: no limit that applies has places that the server can hold
 };
 
 /// Is it an error that means "the server is away"? unavailable, disconnected, timeout, backlog and
@@ -231,15 +244,16 @@ enum class client_origin : unsigned char {
 struct client_result {
   client_errc error = client_errc::none;         ///< why there is no answer
   client_origin origin = client_origin::server;  ///< what decided
-  /// Of a take, a wait, a peek, a reserve and an extend; of a charge and a commit: not `over`; of a
-  /// renew and a release: done. Not with an error.
+  /// Of a take, a wait, a peek, a reserve, an acquire and an extend; of a charge and a commit: not
+  /// `over`; of a renew and a release: done. Not with an error.
   bool allowed = false;
   bool delayed = false;   ///< of a wait: the units were not there at once
   bool over = false;      ///< of a charge or a commit: a limit is in debt
   bool repeated = false;  ///< http, of a charge or a commit: it was known, this is its answer again
   bool late = false;      ///< of a commit: the reservation had ended, or was not known
-  std::string id{};       ///< of a reserve and an extend: the reservation; empty: nothing is held
-  std::vector<std::int64_t> reserved{};  ///< of a reserve and an extend: what each subject holds
+  /// of a reserve, an acquire and an extend: the reservation; empty: nothing is held
+  std::string id{};
+  std::vector<std::int64_t> reserved{};  ///< of the same: what each subject holds
   std::vector<std::int64_t> used{};      ///< of a commit, and with already_settled: of each subject
   std::optional<std::int64_t> returned{};  ///< of a commit or a release: units that went back
   std::optional<std::chrono::microseconds> ttl{};  ///< of a reservation: until its end

@@ -81,7 +81,8 @@ enum class algorithm : unsigned char {
   sliding_window = 3,  ///< two windows of the clock, the older one weighted
   sliding_log = 4,     ///< the times of units, exact while few enough are stored
   fixed_bucket = 5,    ///< `quota` units that come back only by put(); `window` is 0
-  concurrency = 6,     ///< `quota` units out at a time, each back by put() or after `window`
+  /// places: `quota` units out at a time, each back by put() or release(), or after `window`
+  concurrency = 6,
 };
 
 /// A limit in code.
@@ -222,9 +223,9 @@ struct entry {
   std::string_view value;
 };
 
-/// Names a reservation: 128 random bits, so whoever knows it may settle it. All 0 name none. A
-/// plain value, which may be written down and used by any thread; it is of use to its limiter
-/// alone, or to who opens its directory next (sluice/durable.h).
+/// Names a reservation, or places: 128 random bits, so whoever knows it may settle it. All 0 name
+/// none. A plain value, which may be written down and used by any thread; it is of use to its
+/// limiter alone, or to who opens its directory next (sluice/durable.h).
 struct hold {
   std::uint64_t high = 0;  ///< the first 64 bits
   std::uint64_t low = 0;   ///< the other ones
@@ -239,8 +240,8 @@ struct hold {
   friend bool operator!=(const hold& a, const hold& b) noexcept { return !(a == b); }
 };
 
-/// What reserve(), extend() or renew() came to. Without an error and not allowed, it was refused,
-/// and nothing has changed.
+/// What reserve(), acquire(), extend() or renew() came to. Without an error and not allowed, it was
+/// refused, and nothing has changed.
 struct reservation {
   decision now{};           ///< as of take(); of renew() without numbers
   hold id{};                ///< names it; none: nothing is held
@@ -306,7 +307,8 @@ struct limiter_stats {
   std::uint64_t refused = 0;  ///< decisions that failed for want of memory
   std::uint64_t waiting = 0;  ///< waits that have no answer
   std::uint64_t limits = 0;   ///< different lists of limits that are known
-  std::uint64_t holds = 0;    ///< reservations that are not settled and have not ended
+  /// reservations, and places that were acquired, which are not settled and have not ended
+  std::uint64_t holds = 0;
 };
 
 /// How a limiter is made.
@@ -327,9 +329,9 @@ struct options {
   std::function<void()> wake;
   /// A thread that calls sweep() as long as the limiter lives.
   bool sweep_thread = false;
-  /// Reservations at a time, at most holds_most; as many are remembered that are settled, and all
-  /// together take 512 bytes each on average. Past it reserve() fails with errc::too_many_holds. 0:
-  /// there are none, and no memory is used for them.
+  /// Reservations and places that were acquired at a time, at most holds_most; as many are
+  /// remembered that are settled, and all together take 512 bytes each on average. Past it
+  /// reserve() fails with errc::too_many_holds. 0: there are none, and no memory is used for them.
   std::size_t holds_max = 0;
   /// How long a reservation is held that does not say so itself, 1 us to hold_ttl_max.
   duration hold_ttl = std::chrono::seconds(60);
@@ -426,6 +428,23 @@ class SLUICE_API limiter {
   /// The same of the rules of the policy that the descriptor meets: a reservation of one charge.
   /// The overrides that apply now hold for it.
   reservation reserve(view<entry> descriptor, std::int64_t cost, duration ttl,
+                      time_point now) noexcept;
+  /// Takes places, n of each charge, all or none: units of limits of algorithm::concurrency, of
+  /// which at most `quota` are out at a time. They are free again at release(), or when their lease
+  /// ends: a holder that works on past that end is one too many, so renew() at a third of the
+  /// lease, and stop the work when it says errc::hold_ended. Of other limits beside them, as a
+  /// rate, units are taken for good. Needs options::holds_max.
+  ///
+  /// `lease`: up to hold_ttl_max; 0: as long as the limits say, the shortest of them. A longer one
+  /// than the `max_lease` of a rule, or the `window` of a limit in code, is cut, see
+  /// reservation::until. `each`: as of reserve(). A refusal's retry_after is the time until enough
+  /// leases end if nobody renews. errc::no_places: no limit that applies has places, and nothing
+  /// was taken. renew(), extend(), release() go by the name; commit() of a place that has ended is
+  /// errc::hold_ended, and else gives it back whole.
+  reservation acquire(view<struct charge> charges, duration lease, time_point now,
+                      std::int64_t* each = nullptr) noexcept;
+  /// The same of the rules of the policy that the descriptor meets: n places.
+  reservation acquire(view<entry> descriptor, std::int64_t n, duration lease,
                       time_point now) noexcept;
   /// Takes more: one number for each charge, 0 to quota_max, all or none; and sets the end to `ttl`
   /// after `now`, 0: the ttl that it has. Refused, it is as it was. errc::already_settled,

@@ -31,6 +31,7 @@ enum class errc : int {
   already_settled = 15,     ///< the reservation is committed, with other units
   hold_ended = 16,          ///< the reservation was released, or its end has passed
   too_many_holds = 17,      ///< options::holds_max reservations are held, or it is 0
+  no_places = 18,           ///< of acquire(): no limit that applies is of algorithm::concurrency
 };
 
 /// An error and a text for people: what is wrong, where, and what to do.

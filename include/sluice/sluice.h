@@ -57,7 +57,8 @@ typedef enum sluice_errc {
   SLUICE_NO_SUCH_HOLD = 14,
   SLUICE_ALREADY_SETTLED = 15,
   SLUICE_HOLD_ENDED = 16,
-  SLUICE_TOO_MANY_HOLDS = 17
+  SLUICE_TOO_MANY_HOLDS = 17,
+  SLUICE_NO_PLACES = 18
 } sluice_errc;
 
 /** Why a function failed. The message ends with a zero byte and may be cut. */
@@ -182,7 +183,7 @@ typedef struct sluice_stats {
   uint64_t holds;
 } sluice_stats;
 
-/** Names a reservation: 128 random bits; all 0 name none. See sluice::hold. */
+/** Names a reservation, or places: 128 random bits; all 0 name none. See sluice::hold. */
 typedef struct sluice_hold {
   /** the first 64 bits */
   uint64_t high;
@@ -386,6 +387,17 @@ SLUICE_C_API int32_t sluice_reserve(sluice_limiter* limiter, const sluice_charge
 SLUICE_C_API int32_t sluice_reserve_matching(sluice_limiter* limiter, const sluice_entry* entries,
                                              size_t count, int64_t cost, int64_t ttl_us,
                                              int64_t now, int64_t* reserved, int64_t* until,
+                                             sluice_decision* decision, sluice_hold* hold);
+/** Takes places, all or none, until they are released or their lease of `lease_us` is over; 0: that
+ * of their limits. As sluice_reserve() else. SLUICE_NO_PLACES: no limit that applies has places.
+ * See sluice::limiter::acquire. */
+SLUICE_C_API int32_t sluice_acquire(sluice_limiter* limiter, const sluice_charge* charges,
+                                    size_t count, int64_t lease_us, int64_t now, int64_t* reserved,
+                                    int64_t* until, sluice_decision* decision, sluice_hold* hold);
+/** The same by the policy: `n` places. `reserved`: null, or how many are held. */
+SLUICE_C_API int32_t sluice_acquire_matching(sluice_limiter* limiter, const sluice_entry* entries,
+                                             size_t count, int64_t n, int64_t lease_us, int64_t now,
+                                             int64_t* reserved, int64_t* until,
                                              sluice_decision* decision, sluice_hold* hold);
 /** Takes more of each of the `count` charges, all or none, and sets the end to `ttl_us` after
  * `now`; 0: the ttl that it has. `reserved` as above, with all that is held. `decision` with

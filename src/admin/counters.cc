@@ -247,6 +247,24 @@ void CounterQuery::read_probes(const policy::Plan& plan) {
   }
 }
 
+void put_held(Json& json, const char* limits, const store::HoldBook::OfCounter& held,
+              int64_t asked) {
+  for (Json& limit : json[limits]) {
+    const std::string algorithm = limit["algorithm"];
+    const bool has_places = algorithm == limit::name_of(limit::Algorithm::concurrency);
+    const int64_t most =
+        limit.contains("burst") ? limit["burst"].get<int64_t>() : limit["quota"].get<int64_t>();
+    const int64_t used =
+        most - limit["remaining"].get<int64_t>() - (limit["allowed"].get<bool>() ? asked : 0);
+    limit["held"] =
+        std::clamp<int64_t>(has_places ? held.places : held.units, 0, std::max<int64_t>(used, 0));
+  }
+  if (held.holds > 0)
+    json["holds"] = {{"count", held.holds},
+                     {"first_expires_in", seconds_of(held.first_end)},
+                     {"last_expires_in", seconds_of(held.last_end)}};
+}
+
 using wire::HttpRequest;
 using wire::HttpResponse;
 
@@ -435,6 +453,15 @@ std::vector<CounterState> CounterRoutes::states(const LiveCounters& live,
   return all;
 }
 
+store::HoldBook::OfCounters CounterRoutes::held_of(std::span<const std::string> names) const {
+  store::HoldBook::OfCounters held;
+  if (deps_.holds == nullptr) return held;
+  held.reserve(names.size());
+  for (const std::string& name : names) held.try_emplace(name);
+  if (!deps_.holds->add_held(deps_.clock.now(), held)) held.clear();
+  return held;
+}
+
 HttpResponse CounterRoutes::put(const Admin::Call& call) {
   const auto used = used_of(call.request.body);
   if (!used)
@@ -546,7 +573,9 @@ HttpResponse CounterRoutes::one(const Admin::Call& call, CounterQuery::Change ch
     told.after = levels_of(answer);
     deps_.changes->add(std::move(told));
   }
-  return json_response(200, to_json(answer));
+  Json json = to_json(answer);
+  for (const auto& [name, held] : held_of({&*stored, 1})) put_held(json, "limits", held);
+  return json_response(200, json);
 }
 
 namespace {
@@ -606,11 +635,12 @@ HttpResponse CounterRoutes::list_of_actor(const std::string& actor) {
   const bool cut = names.size() > actor_names_max;
   if (cut) names.resize(actor_names_max);
   Json list = Json::array();
+  const auto held = held_of(names);
   for (size_t at = 0; at < names.size(); at += counters_asked_max) {
     const auto some = std::span(names).subspan(at, std::min(counters_asked_max, names.size() - at));
     Items items;
     std::string told;
-    if (const auto problem = show(policy, *live, some, items, told)) return *problem;
+    if (const auto problem = show(policy, *live, some, held, items, told)) return *problem;
     for (Json& one : items.take())
       if (!is_fresh(one)) list.push_back(std::move(one));
   }
@@ -657,13 +687,14 @@ HttpResponse CounterRoutes::list(const HttpRequest& request) {
   }
   Items items;
   std::string told;  // the last name that the page has
+  const auto held = held_of(stored.keys);
   for (size_t at = 0; at < stored.keys.size() && !items.is_full();) {
     size_t some = 0, bytes = 0;
     while (at + some < stored.keys.size() && some < counters_asked_max &&
            (some == 0 || bytes + stored.keys[at + some].size() <= names_asked_bytes_max))
       bytes += stored.keys[at + some++].size();
     const std::span<const std::string> names = std::span(stored.keys).subspan(at, some);
-    if (const auto problem = show(policy, *live, names, items, told)) return *problem;
+    if (const auto problem = show(policy, *live, names, held, items, told)) return *problem;
     at += some;
   }
   Json json{{"counters", Json::array()}};
@@ -680,7 +711,8 @@ HttpResponse CounterRoutes::list(const HttpRequest& request) {
 
 std::optional<HttpResponse> CounterRoutes::show(
     const std::shared_ptr<const live::LivePolicy>& policy, const LiveCounters& live,
-    std::span<const std::string> names, Items& items, std::string& told) {
+    std::span<const std::string> names, const store::HoldBook::OfCounters& held, Items& items,
+    std::string& told) {
   auto some = states(live, names);
   if (some.empty()) return std::nullopt;
   const auto query = std::make_shared<CounterQuery>(policy, std::move(some));
@@ -695,6 +727,8 @@ std::optional<HttpResponse> CounterRoutes::show(
     if (counter.moved) continue;
     Json json = to_json(counter);
     if (unreadable) json["problem"] = deps_.store.message_for(counter.error);
+    if (const auto its = held.find(counter.stored); its != held.end())
+      put_held(json, "limits", its->second);
     if (!items.add(std::move(json))) break;
     told = counter.stored;
   }

@@ -22,6 +22,7 @@
 #include "policy/overrides.h"
 #include "policy/rule_set.h"
 #include "request/space.h"
+#include "store/hold_book.h"
 #include "store/store.h"
 #include "wire/shown_name.h"
 
@@ -177,6 +178,12 @@ inline Json to_json(const CounterLimit& one) {
   return json;
 }
 
+// Tells what holds have of a counter whose limits are listed under that key: `held` of each, which
+// is at most what is used of it (`asked`: the units that the list has as taken though they are
+// not), and `holds`, if there are any. A unit whose window is over is held no longer.
+void put_held(Json& json, const char* limits, const store::HoldBook::OfCounter& held,
+              int64_t asked = 0);
+
 // The admin port's answers about counters: /v1/counters, and /v1/explain, which says what would be
 // decided now. Owned by the server, outlives the HTTP server; the handlers are all slow ones, and
 // so run on its second thread alone (admin/http_server.h).
@@ -191,6 +198,7 @@ class CounterRoutes {
     store::Store& store;
     const policy::Overrides* overrides = nullptr;  // null: there are none
     live::ChangeLog* changes = nullptr;            // receives what is set and reset; null: none
+    const store::HoldBook* holds = nullptr;        // null: the store keeps none
   };
   explicit CounterRoutes(const Deps& world) : deps_(world) {}
 
@@ -203,8 +211,12 @@ class CounterRoutes {
   // Adds the counters of these names that exist to a page; `told`: the last that was.
   std::optional<wire::HttpResponse> show(const std::shared_ptr<const live::LivePolicy>& policy,
                                          const LiveCounters& live,
-                                         std::span<const std::string> names, Items& items,
+                                         std::span<const std::string> names,
+                                         const store::HoldBook::OfCounters& held, Items& items,
                                          std::string& told);
+  // What is held of the counters of these names. Looks at all holds, so it is asked once for an
+  // answer. Empty: it is not known.
+  store::HoldBook::OfCounters held_of(std::span<const std::string> names) const;
   wire::HttpResponse put(const Admin::Call& call);
   wire::HttpResponse explain(const wire::HttpRequest& request);
   std::shared_ptr<const LiveCounters> counters(const live::LivePolicy& policy);

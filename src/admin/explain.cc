@@ -283,19 +283,27 @@ HttpResponse CounterRoutes::explain(const wire::HttpRequest& request) {
   auto asked = Body(*policy->rules).read(request.body);
   if (!asked) return problem_response(422, asked.problem().text);
   const policy::Dialect* const dialect = asked->dialect;
+  const int64_t cost = asked->cost;
   const auto query = std::make_shared<ExplainQuery>(policy, *std::move(asked));
   const auto outcome = deps_.queries.ask(query);
   if (outcome != engine::AdminQueries::Outcome::answered) return problem_of(outcome);
 
+  std::vector<std::string> names;
+  for (const ExplainedStep& step : query->steps())
+    if (!step.counter.empty()) names.push_back(step.counter);
+  const auto held = held_of(names);
   Items items;
   size_t passed = 0, unlisted = 0;
   const size_t unreached = policy::explain_each(
       *policy->rules, dialect, query->matching(), [&](policy::RuleExplanation&& e) {
         const bool told = e.applies() || !e.error.empty();
         if (items.is_full() || (!told && ++passed > listed_max)) return void(++unlisted);
-        if (!items.add(
-                to_json(e, e.native ? policy::native_dialect : *dialect, query->steps(), *policy)))
-          ++unlisted;
+        Json json =
+            to_json(e, e.native ? policy::native_dialect : *dialect, query->steps(), *policy);
+        for (const ExplainedStep& step : query->steps())
+          if (const auto its = held.find(step.counter); step.rule == e.rule && its != held.end())
+            put_held(json, "decisions", its->second, cost);
+        if (!items.add(std::move(json))) ++unlisted;
       });
   Json json{{"rules", items.take()}};
   json["unreached"] = unreached;

@@ -1,6 +1,7 @@
 #include "admin/holds_api.h"
 
 #include <chrono>
+#include <cmath>
 #include <optional>
 #include <string>
 #include <thread>
@@ -43,6 +44,10 @@ Json json_of(const HoldBook::Listed& one) {
   return json;
 }
 
+Json about(const HoldBook::Listed& one) {
+  return {{"id", one.id}, {"rule", one.rule}, {"holder", one.holder}};
+}
+
 HttpResponse list_holds(const wire::HttpRequest& request, const HoldBook& holds, base::Time now) {
   const auto text = [&](const char* key) { return wire::query_value(request.query, key); };
   const auto rule = text("rule"), actor = text("actor"), counter = text("counter"),
@@ -70,23 +75,30 @@ HttpResponse list_holds(const wire::HttpRequest& request, const HoldBook& holds,
   return json_response(200, {{"total", matched}, {"holds", items.take()}});
 }
 
-HttpResponse release(const Admin::Call& call, HoldBook& holds, base::Time now,
-                     live::ChangeLog& changes) {
+// The one hold of that id, or why not: an id belongs to a user.
+struct Named {
+  std::optional<HoldBook::Listed> hold{};
+  HttpResponse problem{};
+};
+
+Named find_hold(const Admin::Call& call, const HoldBook& holds, base::Time now) {
   const std::string& id = call.parameters.front();
   const auto wanted = wire::query_value(call.request.query, "user");
-  // An id belongs to a user.
   std::vector<HoldBook::Listed> found;
   holds.each(now, [&](const HoldBook::Listed& one) {
     if (one.id == id && (!wanted || one.user == *wanted)) found.push_back(one);
     return true;
   });
-  if (found.empty()) return problem_response(404, "no reservation with that id is held");
+  if (found.empty()) return {.problem = problem_response(404, "nothing with that id is held")};
   if (found.size() > 1)
-    return problem_response(409,
-                            "several users have a reservation with that id; name one with "
-                            "`?user=NAME`");
-  request::HoldCall asked{
-      .ask = request::HoldAsk::release, .user = found[0].user, .id = found[0].id};
+    return {.problem = problem_response(409,
+                                        "several users hold something with that id; name one with "
+                                        "`?user=NAME`")};
+  return {.hold = std::move(found.front())};
+}
+
+// Settles what is asked of it. False: the store cannot now.
+bool settle(request::HoldCall& asked, HoldBook& holds, base::Time now) {
   // A store that has to look for the counters first has them a moment later.
   constexpr int tries_max = 200;
   bool answered = holds.settle(asked, now, {});
@@ -94,16 +106,60 @@ HttpResponse release(const Admin::Call& call, HoldBook& holds, base::Time now,
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
     answered = holds.settle(asked, now, {});
   }
-  if (!answered) asked.outcome = request::HoldOutcome::failed;
-  if (asked.outcome == request::HoldOutcome::failed)
+  return answered && asked.outcome != request::HoldOutcome::failed;
+}
+
+HttpResponse look(const Admin::Call& call, const HoldBook& holds, base::Time now) {
+  const Named named = find_hold(call, holds, now);
+  return named.hold ? json_response(200, json_of(*named.hold)) : named.problem;
+}
+
+HttpResponse release(const Admin::Call& call, HoldBook& holds, base::Time now,
+                     live::ChangeLog& changes) {
+  const Named named = find_hold(call, holds, now);
+  if (!named.hold) return named.problem;
+  request::HoldCall asked{
+      .ask = request::HoldAsk::release, .user = named.hold->user, .id = named.hold->id};
+  if (!settle(asked, holds, now))
     return problem_response(503, "the store cannot take the units back now; try again");
   if (asked.outcome != request::HoldOutcome::done)
-    return problem_response(404, "no reservation with that id is held any more");
+    return problem_response(404, "nothing with that id is held any more");
   changes.add({.what = "hold released",
                .by = call.by,
-               .about = {{"id", id}, {"rule", found[0].rule}, {"holder", found[0].holder}},
-               .before = json_of(found[0])});
+               .about = about(*named.hold),
+               .before = json_of(*named.hold)});
   return json_response(200, {{"state", "released"}, {"returned", asked.returned}});
+}
+
+// Sets the end, in so many seconds from now: later, up to what its rules allow, or earlier.
+HttpResponse renew(const Admin::Call& call, HoldBook& holds, base::Time now,
+                   live::ChangeLog& changes) {
+  const Json json = Json::parse(call.request.body, nullptr, false);
+  const auto ttl = json.is_object() && json.size() == 1 ? json.find("ttl") : json.end();
+  constexpr double most = static_cast<double>(base::bounds::hold_us_max) / 1e6;
+  const double seconds = ttl != json.end() && ttl->is_number() ? ttl->get<double>() : 0;
+  if (!(seconds >= 1e-6 && seconds <= most))
+    return problem_response(400,
+                            "the body must be `{\"ttl\": SECONDS}`, how long it is held from now "
+                            "on, above 0 and at most a day");
+  Named named = find_hold(call, holds, now);
+  if (!named.hold) return named.problem;
+  request::HoldCall asked{.ask = request::HoldAsk::renew,
+                          .user = named.hold->user,
+                          .id = named.hold->id,
+                          .ttl = {std::llround(seconds * 1e6)}};
+  if (!settle(asked, holds, now))
+    return problem_response(503, "the store cannot set its end now; try again");
+  if (asked.outcome != request::HoldOutcome::done)
+    return problem_response(404, "nothing with that id is held any more");
+  const Json before = json_of(*named.hold);
+  named.hold->ends_in = asked.ends_in;
+  changes.add({.what = "hold renewed",
+               .by = call.by,
+               .about = about(*named.hold),
+               .before = before,
+               .after = json_of(*named.hold)});
+  return json_response(200, json_of(*named.hold));
 }
 
 }  // namespace
@@ -114,6 +170,19 @@ void add_holds(Admin& admin, HoldBook* holds, base::Clock& clock, live::ChangeLo
              .slow = true,
              .handler = [holds, &clock](const Admin::Call& call) {
                return holds == nullptr ? none() : list_holds(call.request, *holds, clock.now());
+             }});
+  admin.add({.method = "GET",
+             .path = "/v1/holds/{id}",
+             .slow = true,
+             .handler = [holds, &clock](const Admin::Call& call) {
+               return holds == nullptr ? none() : look(call, *holds, clock.now());
+             }});
+  admin.add({.method = "PUT",
+             .path = "/v1/holds/{id}",
+             .slow = true,
+             .body_bytes_max = base::bounds::admin_small_body_bytes_max,
+             .handler = [holds, &clock, &changes](const Admin::Call& call) {
+               return holds == nullptr ? none() : renew(call, *holds, clock.now(), changes);
              }});
   admin.add({.method = "DELETE",
              .path = "/v1/holds/{id}",

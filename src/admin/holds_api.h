@@ -1,5 +1,5 @@
-// The admin port's view of holds: GET /v1/holds lists those that are held, DELETE /v1/holds/ID
-// releases one.
+// The admin port's view of holds, of whichever users: GET /v1/holds lists those that are held, and
+// of /v1/holds/ID a GET shows one, a PUT sets its end, a DELETE releases it.
 #pragma once
 
 #include "admin/admin.h"

@@ -43,11 +43,13 @@ struct World {
     return call.made_id;
   }
   std::pair<unsigned, Json> ask(const std::string& method, const std::string& path,
-                                const std::string& query = "") {
+                                const std::string& query = "", const std::string& body = "") {
     wire::HttpRequest request;
     request.method = method;
     request.path = path;
     request.query = query;
+    request.body = body;
+    if (!body.empty()) request.content_type = "application/json";
     const auto response = admin.answer(request);
     return {response.status, Json::parse(response.body)};
   }
@@ -118,9 +120,43 @@ TEST(HoldsApi, AnIdBelongsToAUser) {
   EXPECT_EQ(world.listed(""), 0u);
 }
 
+TEST(HoldsApi, ShowsOneAndSetsItsEnd) {
+  World world;
+  const std::string id = "0123456789abcdef", path = "/v1/holds/" + id;
+  world.reserve("acme", "ann", id, "worker-7");
+  const auto put = [&](const std::string& body, const std::string& query = "") {
+    return world.ask("PUT", path, query, body);
+  };
+  const auto ends_in = [&] { return world.ask("GET", path).second["expires_in"]; };
+  EXPECT_EQ(world.ask("GET", path).second["holder"], "worker-7");
+  const auto [status, json] = put(R"({"ttl": 90.5})");
+  EXPECT_EQ(status, 200u) << json;
+  EXPECT_EQ(json["expires_in"], 90.5);
+  EXPECT_EQ(ends_in(), 90.5);
+  EXPECT_EQ(put(R"({"ttl": 86400})").second["expires_in"], 600) << "the most of its rule";
+  EXPECT_EQ(put(R"({"ttl": 1})", "user=ann").second["expires_in"], 1) << "also an earlier one";
+  for (const char* wrong :
+       {"{}", "[]", "1", "x", R"({"ttl": 0})", R"({"ttl": -1})", R"({"ttl": 86400.1})",
+        R"({"ttl": "60"})", R"({"ttl": 60, "n": 1})", R"({"ttl": null})"})
+    EXPECT_EQ(put(wrong).first, 400u) << wrong;
+  EXPECT_EQ(put(R"({"ttl": 9})", "user=bob").first, 404u);
+  EXPECT_EQ(ends_in(), 1);
+  const live::ChangeLog::Page changes = world.changes.page(0, 10);
+  ASSERT_EQ(changes.changes.size(), 3u);
+  EXPECT_EQ(changes.changes[0].what, "hold renewed");
+  world.reserve("acme", "bob", id, "");
+  EXPECT_EQ(put(R"({"ttl": 9})").first, 409u);
+  EXPECT_EQ(world.ask("GET", path).first, 409u);
+  now_us += 1'000'000;
+  world.holds.end_due(world.clock.now());
+  EXPECT_EQ(put(R"({"ttl": 9})", "user=ann").first, 404u) << "it has ended";
+}
+
 TEST(HoldsApi, SaysThatAStoreKeepsNone) {
   World world(false);
   EXPECT_EQ(world.ask("GET", "/v1/holds").first, 501u);
+  EXPECT_EQ(world.ask("GET", "/v1/holds/x").first, 501u);
+  EXPECT_EQ(world.ask("PUT", "/v1/holds/x", "", R"({"ttl": 9})").first, 501u);
   EXPECT_EQ(world.ask("DELETE", "/v1/holds/x").first, 501u);
 }
 

@@ -94,6 +94,8 @@ std::string level_words(const Json& limit) {
     return words + (is_used ? ", as fresh in " + seconds_words(reset) : ", as fresh");
   }
   std::string text = std::to_string(integer_field(limit, "remaining")) + " left of " + words;
+  if (const int64_t held = integer_field(limit, "held"); held > 0)
+    text += " (" + std::to_string(held) + " held)";
   if (!true_field(limit, "allowed")) {
     const Json& retry = field(limit, "retry_after");
     return text + (retry.is_number() ? ", more in " + seconds_words(retry)

@@ -250,6 +250,13 @@ std::string rule_line(const Json& rule) {
   if (const std::string id = shown(rule, "override"); !id.empty()) text += " (override " + id + ")";
   if (const std::string counter = shown(rule, "counter"); !counter.empty())
     text += "\n  counter " + counter;
+  if (const Json& holds = field(rule, "holds"); holds.is_object()) {
+    const int64_t count = integer_field(holds, "count");
+    text += "\n  held by " + std::to_string(count) + (count == 1 ? " hold" : " holds") +
+            (count == 1 ? ", which ends in " : ", which end in ") +
+            seconds_words(field(holds, "first_expires_in")) +
+            (count == 1 ? "" : " to " + seconds_words(field(holds, "last_expires_in")));
+  }
   for (const Json& one : list_field(rule, "began_fresh"))
     if (one.is_string())
       text += "\n  by the last reload, " + config::on_screen(one.get<std::string>());

@@ -138,6 +138,7 @@ Json limit_of_fleet(const Json& limit) {
   sum["taken"] =
       integer_field(limit, bucket ? "burst" : "quota") - integer_field(limit, "remaining");
   sum["remaining"] = integer_field(limit, "remaining");
+  sum["held"] = integer_field(limit, "held");
   sum["refusing"] = true_field(limit, "allowed") ? 0 : 1;
   return sum;
 }
@@ -159,7 +160,7 @@ void add_counter(Json& sum, const Json& counter) {
       limits.push_back(more);
       continue;
     }
-    for (const char* key : {"taken", "remaining", "refusing"})
+    for (const char* key : {"taken", "remaining", "held", "refusing"})
       (*same)[key] = integer_field(*same, key) + integer_field(more, key);
   }
 }
@@ -208,6 +209,8 @@ std::string sums_of(const Json& counter) {
             " taken on " + std::to_string(servers) +
             (servers == 1 ? " server, of " : " servers, of ") + limits_words(Json::array({limit})) +
             (servers == 1 ? "" : " each");
+    if (const int64_t held = integer_field(limit, "held"); held > 0)
+      text += " (" + std::to_string(held) + " held)";
     if (const int64_t refusing = integer_field(limit, "refusing"); refusing > 0)
       text += ", refused by " + std::to_string(refusing);
   }

@@ -4,12 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
 #include "store/asking_test.h"
+#include "store/holds.h"
+#include "tests/support/dice.h"
 
 namespace sluice::durable {
 namespace {
@@ -128,6 +131,94 @@ std::string name_of_case(const testing::TestParamInfo<Limit>& one) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Limits, ClockSteps, limits_with_windows, name_of_case);
+
+// Places with ids, while the clock steps forward past their ends and back: at any moment at most
+// the quota has not ended, and one that has ended by the clock is never revived.
+TEST(ClockStepsOfPlaces, NoStepLetsMoreOutThanThereAre) {
+  struct Out {
+    int64_t units, end;
+  };
+  sluice::tests::Dice dice(20261201);
+  const Limit pool{Algorithm::concurrency, 5, {20 * second}, 40 * second};
+  size_t refused = 0, ended = 0, steps = 0;
+  for (int round = 0; round < 60; ++round) {
+    monotonic_us = 5 * second;
+    wall_us = 1'700'000'000 * second;
+    base::Clock clock{{[] { return monotonic_us; }, [] { return wall_us; }}};
+    World w;
+    store::Holds holds(w.store, w.spaces, {});
+    std::map<std::string, Out> out;
+    int next = 0;
+    int64_t ahead = 0, ahead_since = 0;
+    const auto pass = [&](int64_t us) {
+      monotonic_us += us;
+      wall_us += us;
+    };
+    const auto settle = [&](request::HoldAsk what, const std::string& id, base::Time now) {
+      request::HoldCall call{.ask = what, .id = id, .ttl = base::seconds(1 + dice(int64_t{40}))};
+      EXPECT_TRUE(holds.settle(call, now, {}));
+      return call;
+    };
+    for (int i = 0; i < 300; ++i) {
+      pass(dice(int64_t{5 * second}));
+      if (ahead != 0 && monotonic_us - ahead_since > 40 * second) {
+        wall_us -= ahead;
+        ahead = 0;
+        pass(200'000);
+      } else if (ahead == 0 && dice(12) == 0) {
+        ahead = (1 + dice(int64_t{60})) * second;
+        wall_us += ahead;
+        ahead_since = monotonic_us;
+        ++steps;
+        pass(200'000);
+      }
+      const base::Time now = clock.now();
+      holds.end_due(now);
+      ended += std::erase_if(out, [now](const auto& one) { return one.second.end <= now.us; });
+      const std::string id =
+          "a-place-of-round-" + std::to_string(dice(2) == 0 ? next : dice(next + 1));
+      switch (dice(4)) {
+        case 0:
+        case 1: {
+          const int64_t units = 1 + dice(int64_t{3});
+          Asked asked = w.prepare({{"pool", units, {pool}}}, Verb::reserve);
+          const std::vector<store::Holds::Share> shares(1, {1, "pool"});
+          request::HoldCall call{
+              .id = id, .ttl = base::seconds(1 + dice(int64_t{40})), .is_place = true};
+          ASSERT_TRUE(holds.reserve(call, {}, {{&asked.group, 1}, asked.charges, asked.decisions},
+                                    shares, {&units, 1}, now, {}));
+          refused += call.outcome == request::HoldOutcome::refused;
+          if (call.outcome != request::HoldOutcome::done || call.repeated) break;
+          out[id] = {units, now.us + call.ends_in.us};
+          ++next;
+          break;
+        }
+        case 2: {
+          const auto call = settle(request::HoldAsk::renew, id, now);
+          ASSERT_EQ(call.outcome == request::HoldOutcome::done, out.contains(id)) << id;
+          if (out.contains(id)) out[id].end = now.us + call.ends_in.us;
+          break;
+        }
+        default:
+          settle(request::HoldAsk::release, id, now);
+          out.erase(id);
+      }
+      int64_t used = 0;
+      for (const auto& [name, one] : out) used += one.units;
+      ASSERT_LE(used, pool.quota) << round << " " << i;
+      ASSERT_LE(w.left({"pool", 0, {pool}}, now), pool.quota - used) << round << " " << i;
+    }
+    // What a step put off ends as well.
+    wall_us -= ahead;
+    pass(300 * second);
+    holds.end_due(clock.now());
+    EXPECT_EQ(w.left({"pool", 0, {pool}}, clock.now()), pool.quota);
+    EXPECT_EQ(holds.figures().holds, 0u);
+  }
+  EXPECT_GT(refused, 500u);
+  EXPECT_GT(ended, 500u);
+  EXPECT_GT(steps, 200u);
+}
 
 // A request that begins to wait while the clock is ahead is answered when its units are back.
 TEST(ClockStepsOfWaiting, AWaiterIsAnsweredAfterTheStepBack) {

@@ -226,6 +226,68 @@ TEST(DurableHolds, ADiskThatFailsRefusesAndLosesNothing) {
   EXPECT_EQ(life.holds.figures().holds, 0u);
 }
 
+// A reserve that waits, on a disk that fails when the units come: it is not granted meanwhile, and
+// once the disk is back it is, and is there after a kill.
+TEST(DurableHolds, AReserveThatWaitsOutlastsADiskThatFails) {
+  Disk disk, after;
+  base::Time at;
+  {
+    HoldLife life(disk, start, Durability::always, fixed(quota));
+    life.until_loaded();
+    EXPECT_EQ(life.reserve(id_of(1), {"a"}, quota).outcome, HoldOutcome::done);
+    Asked asked = life.world.prepare({{"a", 5, {life.limit}}}, Verb::reserve);
+    asked.group.on_error = request::OnError::error;
+    asked.group.may_wait = true;
+    asked.group.ticket = {7, 0};
+    const std::vector<Holds::Share> shares(1, {1, "rule"});
+    const int64_t units = 5;
+    const std::string id = id_of(2);
+    HoldCall call{.id = id, .ttl = base::seconds(60), .waits = true};
+    std::unique_ptr<Holds::Wait> wait;
+    ASSERT_TRUE(life.holds.reserve_or_wait(
+        call, life.terms, {{&asked.group, 1}, asked.charges, asked.decisions}, shares, {&units, 1},
+        life.now, {&life.completions, {0, 0}}, wait));
+    ASSERT_EQ(call.outcome, HoldOutcome::waiting);
+    ASSERT_NE(wait, nullptr);
+    life.until_committed();
+    const auto granted = [&]() -> std::optional<base::Time> {
+      life.holds.end_due(life.now);
+      life.store->advance(life.completions, life.now);
+      std::vector<store::Settled> settled;
+      life.completions.drain(settled);
+      if (settled.empty()) return std::nullopt;
+      EXPECT_EQ(settled.size(), 1u);
+      EXPECT_EQ(settled[0].ticket.slot, 7u);
+      return settled[0].at;
+    };
+    disk.set(&Disk::fails, true);
+    life.Life::ask({{"b", 1, {life.limit}}}, life.now);  // the first change finds out
+    eventually([&] { return !life.store->why_degraded().empty(); });
+    for (int i = 0; i < 20; ++i) {
+      life.now.us += tests::second;
+      EXPECT_FALSE(granted()) << i;
+    }
+    disk.set(&Disk::fails, false);
+    eventually([&] { return life.store->why_degraded().empty(); });
+    std::optional<base::Time> its;
+    eventually([&] {
+      life.now.us += tests::second / 10;  // the end is tried again a moment later
+      return (its = granted()).has_value();
+    });
+    life.holds.grant(call, *wait, *its);
+    EXPECT_EQ(call.outcome, HoldOutcome::done);
+    EXPECT_EQ(life.used("a"), 5);
+    life.until_committed();
+    disk.copy_to(after, disk.block_count());
+    at = life.now;
+  }
+  HoldLife life(after, at);
+  EXPECT_EQ(life.held(), (std::map<std::string, int64_t>{{id_of(2), 5}}));
+  EXPECT_EQ(life.used("a"), 5);
+  EXPECT_EQ(life.ask(HoldAsk::commit, id_of(2), {2}).returned, 3);
+  EXPECT_EQ(life.used("a"), 2);
+}
+
 // The counters and the holds that a life has.
 struct State {
   std::array<int64_t, 3> used;

@@ -265,6 +265,40 @@ int32_t together(sluice_limiter* limiter, const sluice_charge* charges, size_t c
       [&](errc why, const char*) { return told(why, each, count, out); });
 }
 
+// Charges that are held together, as a reservation or as places: `ask(limiter, all)`.
+template <class Ask>
+int32_t held(sluice_limiter* limiter, const sluice_charge* charges, size_t count, int64_t* reserved,
+             int64_t* until, sluice_decision* out, sluice_hold* hold, Ask&& ask) {
+  if (until != nullptr) *until = 0;
+  if (hold != nullptr) *hold = {};
+  if (reserved != nullptr) std::fill_n(reserved, count, 0);
+  if (hold == nullptr || !is_sound(limiter, charges, count) || count > sluice::charges_max)
+    return told(errc::invalid_argument, out);
+  return guarded_decision(out, [&] {
+    return with_charges(charges, count,
+                        [&](auto all) { return told(ask(limiter->its, all), until, out, hold); });
+  });
+}
+
+// The same by the policy: `ask(limiter, descriptor)`.
+template <class Ask>
+int32_t held_matching(sluice_limiter* limiter, const sluice_entry* entries, size_t count,
+                      int64_t* reserved, int64_t* until, sluice_decision* out, sluice_hold* hold,
+                      Ask&& ask) {
+  if (until != nullptr) *until = 0;
+  if (hold != nullptr) *hold = {};
+  if (reserved != nullptr) *reserved = 0;
+  if (hold == nullptr || limiter == nullptr || !are_entries(entries, count))
+    return told(errc::invalid_argument, out);
+  return guarded_decision(out, [&] {
+    return with_entries(entries, count, [&](auto descriptor) {
+      const auto its = ask(limiter->its, descriptor);
+      if (reserved != nullptr) *reserved = its.reserved;
+      return told(its, until, out, hold);
+    });
+  });
+}
+
 // By the policy, whatever is asked.
 template <class Ask>
 int32_t matching(sluice_limiter* limiter, const sluice_entry* entries, size_t count,
@@ -302,7 +336,8 @@ const char* sluice_error_name(int32_t code) {
                                           "no_such_hold",
                                           "already_settled",
                                           "hold_ended",
-                                          "too_many_holds"};
+                                          "too_many_holds",
+                                          "no_places"};
   return code >= 0 && static_cast<size_t>(code) < std::size(names) ? names[code] : "unknown";
 }
 
@@ -678,34 +713,35 @@ int64_t sluice_now(const sluice_limiter* limiter) {
 int32_t sluice_reserve(sluice_limiter* limiter, const sluice_charge* charges, size_t count,
                        int64_t ttl_us, int64_t now, int64_t* reserved, int64_t* until,
                        sluice_decision* decision, sluice_hold* hold) {
-  if (until != nullptr) *until = 0;
-  if (hold != nullptr) *hold = {};
-  if (reserved != nullptr) std::fill_n(reserved, count, 0);
-  if (hold == nullptr || !is_sound(limiter, charges, count) || count > sluice::charges_max)
-    return told(errc::invalid_argument, decision);
-  return guarded_decision(decision, [&] {
-    return with_charges(charges, count, [&](auto all) {
-      return told(limiter->its.reserve(all, duration(ttl_us), time_of(now), reserved), until,
-                  decision, hold);
-    });
+  return held(limiter, charges, count, reserved, until, decision, hold, [&](auto& its, auto all) {
+    return its.reserve(all, duration(ttl_us), time_of(now), reserved);
   });
 }
 
 int32_t sluice_reserve_matching(sluice_limiter* limiter, const sluice_entry* entries, size_t count,
                                 int64_t cost, int64_t ttl_us, int64_t now, int64_t* reserved,
                                 int64_t* until, sluice_decision* decision, sluice_hold* hold) {
-  if (until != nullptr) *until = 0;
-  if (hold != nullptr) *hold = {};
-  if (reserved != nullptr) *reserved = 0;
-  if (hold == nullptr || limiter == nullptr || !are_entries(entries, count))
-    return told(errc::invalid_argument, decision);
-  return guarded_decision(decision, [&] {
-    return with_entries(entries, count, [&](auto descriptor) {
-      const auto its = limiter->its.reserve(descriptor, cost, duration(ttl_us), time_of(now));
-      if (reserved != nullptr) *reserved = its.reserved;
-      return told(its, until, decision, hold);
-    });
+  return held_matching(limiter, entries, count, reserved, until, decision, hold,
+                       [&](auto& its, auto descriptor) {
+                         return its.reserve(descriptor, cost, duration(ttl_us), time_of(now));
+                       });
+}
+
+int32_t sluice_acquire(sluice_limiter* limiter, const sluice_charge* charges, size_t count,
+                       int64_t lease_us, int64_t now, int64_t* reserved, int64_t* until,
+                       sluice_decision* decision, sluice_hold* hold) {
+  return held(limiter, charges, count, reserved, until, decision, hold, [&](auto& its, auto all) {
+    return its.acquire(all, duration(lease_us), time_of(now), reserved);
   });
+}
+
+int32_t sluice_acquire_matching(sluice_limiter* limiter, const sluice_entry* entries, size_t count,
+                                int64_t n, int64_t lease_us, int64_t now, int64_t* reserved,
+                                int64_t* until, sluice_decision* decision, sluice_hold* hold) {
+  return held_matching(limiter, entries, count, reserved, until, decision, hold,
+                       [&](auto& its, auto descriptor) {
+                         return its.acquire(descriptor, n, duration(lease_us), time_of(now));
+                       });
 }
 
 int32_t sluice_extend(sluice_limiter* limiter, const sluice_hold* hold, const int64_t* more,

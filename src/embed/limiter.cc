@@ -193,6 +193,8 @@ decision limiter::reset(view<entry> descriptor, time_point now) noexcept {
 
 namespace {
 
+using Kind = detail::reservations::Kind;
+
 // What the reservations of the limiter answer, as `guarded` has it; `none`: there are none.
 template <class Answer, class Ask>
 Answer guarded_holds(core* its, errc none, Ask&& ask) noexcept {
@@ -211,14 +213,29 @@ reservation limiter::reserve(view<struct charge> charges, duration ttl, time_poi
                              int64_t* each) noexcept {
   if (each != nullptr) std::fill_n(each, charges.size(), 0);
   return guarded_holds<reservation>(core_.get(), errc::too_many_holds, [&](auto& all) {
-    return all.reserve(charges, ttl, now, each);
+    return all.reserve(Kind::reservation, charges, ttl, now, each);
   });
 }
 
 reservation limiter::reserve(view<entry> descriptor, int64_t cost, duration ttl,
                              time_point now) noexcept {
   return guarded_holds<reservation>(core_.get(), errc::too_many_holds, [&](auto& all) {
-    return all.reserve(descriptor, cost, ttl, now);
+    return all.reserve(Kind::reservation, descriptor, cost, ttl, now);
+  });
+}
+
+reservation limiter::acquire(view<struct charge> charges, duration lease, time_point now,
+                             int64_t* each) noexcept {
+  if (each != nullptr) std::fill_n(each, charges.size(), 0);
+  return guarded_holds<reservation>(core_.get(), errc::too_many_holds, [&](auto& all) {
+    return all.reserve(Kind::place, charges, lease, now, each);
+  });
+}
+
+reservation limiter::acquire(view<entry> descriptor, int64_t n, duration lease,
+                             time_point now) noexcept {
+  return guarded_holds<reservation>(core_.get(), errc::too_many_holds, [&](auto& all) {
+    return all.reserve(Kind::place, descriptor, n, lease, now);
   });
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -106,9 +107,10 @@ errc error_of(const HoldCall& call) {
       return errc::too_many_holds;
     case HoldOutcome::wrong_number:
       return errc::invalid_argument;
+    case HoldOutcome::no_places:
+      return errc::no_places;
     case HoldOutcome::in_use:  // only of ids that a caller chooses
     case HoldOutcome::waiting:
-    case HoldOutcome::no_places:
       break;
   }
   return errc::internal;
@@ -123,23 +125,44 @@ decision decision_of(const HoldCall& call, Verb verb) {
   return shown.of(call.outcome == HoldOutcome::done);
 }
 
-// What holds for one more charge of a reservation, and how many of its units may be held.
-void join(HoldTerms& terms, bool is_first, const HoldTerms& its,
-          std::span<const limit::Limit> limits, int64_t& units) {
-  if (is_first)
-    terms = its;
-  else
-    terms.join(its);
-  for (const limit::Limit& limit : limits) {
-    if (limit::has_places(limit))
-      terms.ttl_max = std::min(terms.ttl_max, base::Duration{limit.burst});
-    else if (limit::has_counter(limit.algorithm))
-      units = std::min(units, its.most_of(limit::units_max(limit)));
-  }
-}
-
 // Limits in code have no rule that says less.
 constexpr HoldTerms terms_of_code{.ttl_max = {base::bounds::hold_us_max}};
+
+// What holds for all charges of a reservation.
+class JoinedTerms {
+ public:
+  // One more charge: its rule's terms, and its limits. `units`: how many of its units may be held.
+  void add(const HoldTerms& its, std::span<const limit::Limit> limits, int64_t& units) {
+    if (std::exchange(any_, true))
+      terms_.join(its);
+    else
+      terms_ = its;
+    for (const limit::Limit& limit : limits) {
+      if (limit::has_places(limit)) {
+        has_places_ = true;
+        lease_ = std::min(lease_, limit.window);
+        lease_max_ = std::min(lease_max_, base::Duration{limit.burst});
+      } else if (limit::has_counter(limit.algorithm)) {
+        units = std::min(units, its.most_of(limit::units_max(limit)));
+      }
+    }
+  }
+  // The terms, and of places how long they are held. Nothing: there are none to acquire.
+  std::optional<HoldTerms> of(HoldCall& call) const {
+    HoldTerms terms = terms_;
+    terms.ttl_max = std::min(terms.ttl_max, lease_max_);
+    if (!call.is_place) return terms;
+    if (!has_places_) return std::nullopt;
+    if (call.ttl.us == 0) call.ttl = lease_;
+    // An ended place is never revived.
+    return HoldTerms{.ttl_max = lease_max_, .ignores_late = true};
+  }
+
+ private:
+  HoldTerms terms_ = terms_of_code;
+  bool any_ = false, has_places_ = false;
+  base::Duration lease_ = base::never, lease_max_ = base::never;
+};
 
 }  // namespace
 
@@ -156,24 +179,29 @@ void reservations::end(base::Time now) {
 }
 
 // With the gate entered. Units of charges that are one count together.
-void reservations::hold_all(HoldCall& call, const HoldTerms& terms, request::Batch batch,
-                            std::span<const HoldBook::Share> shares, std::span<const int64_t> units,
-                            base::Time now) {
+void reservations::hold_all(HoldCall& call, const std::optional<HoldTerms>& terms,
+                            request::Batch batch, std::span<const HoldBook::Share> shares,
+                            std::span<const int64_t> units, base::Time now) {
+  if (!terms) {
+    call.outcome = HoldOutcome::no_places;
+    return;
+  }
   for (size_t i = 0; i < shares.size(); ++i) {
     int64_t cost = 0;
     for (size_t subject = 0; subject < units.size(); ++subject)
       if ((shares[i].subjects >> subject & 1) != 0) cost += units[subject];
     batch.charges[i].cost = cost;
   }
-  SLUICE_CHECK(holds_.reserve(call, terms, batch, shares, units, now, {}));
+  SLUICE_CHECK(holds_.reserve(call, *terms, batch, shares, units, now, {}));
 }
 
-reservation reservations::reserve(view<charge> charges, duration ttl, time_point now,
+reservation reservations::reserve(Kind kind, view<charge> charges, duration ttl, time_point now,
                                   int64_t* each) {
   if (charges.size() > charges_max || !is_length(ttl) || !embed::is_sound(now))
     return {failed(errc::invalid_argument)};
   end_due(internal(now));
-  HoldCall call{.ask = HoldAsk::reserve, .ttl = internal_length(ttl)};
+  HoldCall call{
+      .ask = HoldAsk::reserve, .ttl = internal_length(ttl), .is_place = kind == Kind::place};
   decision answer;
   {
     const embed::Gate::Inside inside(core_.gate());
@@ -184,7 +212,7 @@ reservation reservations::reserve(view<charge> charges, duration ttl, time_point
       return {failed(why)};
     std::vector<HoldBook::Share> shares(together.charges.size());
     std::vector<int64_t> units(charges.size());
-    HoldTerms terms = terms_of_code;
+    JoinedTerms terms;
     for (size_t i = 0; i < charges.size(); ++i) {
       if (charges[i].cost > quota_max) return {failed(errc::invalid_argument)};
       const policy::Rule* const rule = core::rule_of(*charges[i].by);
@@ -192,12 +220,12 @@ reservation reservations::reserve(view<charge> charges, duration ttl, time_point
       shares[at].subjects |= uint64_t{1} << i;
       shares[at].rule = core::name_of(*charges[i].by);
       units[i] = charges[i].cost;
-      join(terms, i == 0, rule == nullptr ? terms_of_code : rule->reserve,
-           together.charges[at].limits, units[i]);
+      terms.add(rule == nullptr ? terms_of_code : rule->reserve, together.charges[at].limits,
+                units[i]);
     }
     request::Group all;
     all.charge_count = static_cast<uint32_t>(together.charges.size());
-    hold_all(call, terms,
+    hold_all(call, terms.of(call),
              {{&all, all.charge_count > 0 ? 1u : 0u}, together.charges, together.decisions}, shares,
              units, internal(now));
     if (all.error != request::Error::none) call.error = all.error;
@@ -212,10 +240,11 @@ reservation reservations::reserve(view<charge> charges, duration ttl, time_point
   return told(call, answer, now, each);
 }
 
-reservation reservations::reserve(view<entry> descriptor, int64_t cost, duration ttl,
+reservation reservations::reserve(Kind kind, view<entry> descriptor, int64_t cost, duration ttl,
                                   time_point now) {
   if (cost > quota_max || !is_length(ttl)) return {failed(errc::invalid_argument)};
-  HoldCall call{.ask = HoldAsk::reserve, .ttl = internal_length(ttl)};
+  HoldCall call{
+      .ask = HoldAsk::reserve, .ttl = internal_length(ttl), .is_place = kind == Kind::place};
   decision answer;
   {
     const core::Matched matched(core_, descriptor, cost, Verb::reserve, now);
@@ -225,16 +254,14 @@ reservation reservations::reserve(view<entry> descriptor, int64_t cost, duration
     const request::Batch batch = plan.batch();
     std::vector<HoldBook::Share> shares(batch.charges.size());
     int64_t units = cost;
-    HoldTerms terms = terms_of_code;
-    bool is_first = true;
+    JoinedTerms terms;
     for (const auto& step : plan.steps(part)) {
       shares[step.charge].subjects = 1;
       shares[step.charge].rule = step.rule->name;
       if (step.rule->mode == policy::Mode::enforce)
-        join(terms, std::exchange(is_first, false), step.rule->reserve, plan.charge(step).limits,
-             units);
+        terms.add(step.rule->reserve, plan.charge(step).limits, units);
     }
-    hold_all(call, terms, batch, shares, {&units, 1}, internal(now));
+    hold_all(call, terms.of(call), batch, shares, {&units, 1}, internal(now));
     Shown shown(Verb::reserve);
     for (const auto& step : plan.steps(part)) {
       if (step.rule->mode != policy::Mode::enforce) continue;

@@ -7,6 +7,7 @@
 #include <sluice/limiter.h>
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "base/result.h"
@@ -36,8 +37,11 @@ class reservations {
   base::Time next_due() const { return holds_.next_due(); }
   size_t size() const { return holds_.figures().holds; }
 
-  reservation reserve(view<charge> charges, duration ttl, time_point now, int64_t* each);
-  reservation reserve(view<entry> descriptor, int64_t cost, duration ttl, time_point now);
+  // Reserves, or acquires places.
+  enum class Kind : uint8_t { reservation, place };
+  reservation reserve(Kind kind, view<charge> charges, duration ttl, time_point now, int64_t* each);
+  reservation reserve(Kind kind, view<entry> descriptor, int64_t cost, duration ttl,
+                      time_point now);
   // Extends or renews.
   reservation change(const hold& its, request::HoldAsk ask, view<int64_t> more, duration ttl,
                      time_point now, int64_t* each);
@@ -46,9 +50,9 @@ class reservations {
 
  private:
   void end(base::Time now);
-  void hold_all(request::HoldCall& call, const request::HoldTerms& terms, request::Batch batch,
-                std::span<const store::HoldBook::Share> shares, std::span<const int64_t> units,
-                base::Time now);
+  void hold_all(request::HoldCall& call, const std::optional<request::HoldTerms>& terms,
+                request::Batch batch, std::span<const store::HoldBook::Share> shares,
+                std::span<const int64_t> units, base::Time now);
   void settle(const hold& its, request::HoldCall& call, base::Time now);
   reservation told(const request::HoldCall& call, const decision& answer, time_point now,
                    int64_t* each);

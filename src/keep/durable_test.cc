@@ -295,6 +295,71 @@ TEST_F(DurableHolds, GoOnOverAKillAndAStopAndEndWhileNobodyIsThere) {
   EXPECT_EQ((*kept)->reserve({{"k", "v"}}, 1, 0s, now_).now.error, errc::too_many_holds);
 }
 
+// Whoever knows a name may settle what it names, so two processes never give out the same.
+TEST_F(DurableHolds, OfAForkedChildHaveNamesOfTheirOwn) {
+  options how;
+  how.holds_max = holds_max_;
+  auto its = limiter::create(std::move(how));
+  const auto next = [&] { return its->reserve(view<charge>(), 0s, start).id; };
+  next();  // random bits are fetched for several
+  const std::string told = folder_ / "told";
+  ASSERT_EQ(in_a_child([&] {
+              const hold of_child = next();
+              std::ofstream(told, std::ios::binary)
+                  .write(reinterpret_cast<const char*>(&of_child), sizeof of_child);
+              return 0;
+            }),
+            0);
+  hold of_child;
+  std::ifstream(told, std::ios::binary).read(reinterpret_cast<char*>(&of_child), sizeof of_child);
+  EXPECT_TRUE(of_child);
+  EXPECT_NE(of_child, next());
+}
+
+// Places that were acquired are out after a kill, until their lease ends, and no more than there
+// are.
+TEST_F(DurableHolds, OfPlacesGoOnOverAKill) {
+  std::array<hold, 3> held;
+  const auto pool = [](durable& kept) {
+    return *kept->limits("pool", {{3, 1h, algorithm::concurrency}});
+  };
+  const std::string told = folder_ / "told";
+  const int status = in_a_child([&] {
+    auto kept = open();
+    if (!kept) return 1;
+    const handle by = pool(*kept);
+    const auto acquire = [&](duration lease) {
+      return (*kept)->acquire({{&by, "x", 1}}, lease, now_).id;
+    };
+    held = {acquire(0s), acquire(10s), hold()};
+    if (!kept->commit()) return 2;
+    held[2] = acquire(0s);  // and is lost
+    std::ofstream(told, std::ios::binary)
+        .write(reinterpret_cast<const char*>(held.data()), sizeof held);
+    _exit((*kept)->acquire({{&by, "x", 1}}, 0s, now_).id ? 3 : 0);
+  });
+  ASSERT_EQ(status, 0);
+  std::ifstream(told, std::ios::binary).read(reinterpret_cast<char*>(held.data()), sizeof held);
+  now_ += 5s;
+  {
+    auto kept = open();
+    ASSERT_TRUE(kept) << kept.why().message;
+    const handle by = pool(*kept);
+    EXPECT_EQ((*kept)->peek(by, "x", now_).remaining, 1);
+    EXPECT_EQ((*kept)->renew(held[1], 0s, now_).until, start + 15s);
+    EXPECT_EQ((*kept)->release(held[2], now_).now.error, errc::no_such_hold);
+    EXPECT_FALSE((*kept)->acquire({{&by, "x", 2}}, 0s, now_).id);
+  }
+  now_ += 10s;
+  auto kept = open();
+  ASSERT_TRUE(kept) << kept.why().message;
+  const handle by = pool(*kept);
+  EXPECT_EQ((*kept)->renew(held[1], 0s, now_).now.error, errc::hold_ended);
+  EXPECT_EQ((*kept)->peek(by, "x", now_).remaining, 2);
+  EXPECT_EQ((*kept)->release(held[0], now_).returned, 1);
+  EXPECT_EQ((*kept)->peek(by, "x", now_).remaining, 3);
+}
+
 // Threads reserve and settle while another one commits: what is found is what they were told.
 TEST_F(DurableHolds, ThreadsReserveWhileOthersCommit) {
   std::array<std::vector<hold>, 2> open_ones;

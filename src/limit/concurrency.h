@@ -170,14 +170,17 @@ inline Decision put(std::span<const State> state, const Limit& limit, int64_t un
 }
 
 // Takes up to `units` out of the run that ends at `from_us`, or the one that it was merged into,
+// and out of later ones where that has fewer (others that were merged behind it gave theirs back),
 // and puts them into that which ends at `to_us`; a moment that is not after now: they are given
 // back. After `from_us` none. Returns how many were moved.
 inline int64_t move(std::span<State> state, const Limit& limit, int64_t units, int64_t from_us,
                     int64_t to_us, Time now) {
   Runs runs(state, now);
-  const size_t from = runs.of(from_us);
-  if (units <= 0 || now.us >= from_us || from == runs.count) return 0;
-  const int64_t moved = runs.remove(from, units);
+  if (now.us >= from_us) return 0;
+  int64_t moved = 0;
+  for (size_t from; moved < units && (from = runs.of(from_us)) != runs.count;)
+    moved += runs.remove(from, units - moved);
+  if (moved == 0) return 0;
   if (to_us > now.us) runs.add(to_us, moved, limit, state.size());
   runs.write(state);
   return moved;

@@ -152,9 +152,9 @@ struct Pair {
     } else if (!taken.empty()) {
       // Of the take before the last one, or of one that has ended.
       const int64_t from = taken[taken.size() / 2], to = now + step.lease;
-      const bool there = std::count(naive.ends.begin(), naive.ends.end(), from) > 0;
+      const int64_t there = std::count(naive.ends.begin(), naive.ends.end(), from);
       int64_t moved = 0;
-      if (from > now && !there) {  // put back: its units may be another's by now
+      if (from > now && there == 0) {  // put back: its units may be another's by now
         naive = before;
         return;
       }
@@ -163,7 +163,8 @@ struct Pair {
         end = to;
         ++moved;
       }
-      ASSERT_EQ(concurrency::move(state, limit, step.units, from, to, {now}), moved);
+      const int64_t units = from > now ? moved : step.units;
+      ASSERT_EQ(concurrency::move(state, limit, units, from, to, {now}), moved);
       if (moved > 0) {
         naive.see(now);
         taken.push_back(to);
@@ -254,6 +255,59 @@ TEST(Concurrency, MergedRunsComeBackLateByLessThanASlotsTime) {
     }
   }
   EXPECT_GT(late, 1'000u);
+}
+
+// Places of several units that are renewed and given back by their ends, while these are merged:
+// what has not ended is never free.
+TEST(Concurrency, RenewalsOfMergedPlacesFreeNoneEarly) {
+  struct Out {
+    int64_t end, units;
+  };
+  tests::Dice dice(20261130);
+  size_t merged = 0;
+  for (int round = 0; round < 120; ++round) {
+    const Limit limit{Algorithm::concurrency, 40 + dice(int64_t{200}), {1'000}, 1'000};
+    Cells state(cells(limit)), scratch = state;
+    std::vector<Out> out;
+    int64_t now = 0;
+    for (int step = 0; step < 300; ++step) {
+      now += dice(int64_t{5});
+      const Limit its = concurrency::with_lease(limit, {1 + dice(int64_t{1'000})});
+      const int64_t end = now + its.window.us;
+      std::erase_if(out, [now](const Out& one) { return one.end <= now; });
+      const size_t which = out.empty() ? 0 : dice(out.size());
+      switch (dice(5)) {
+        case 0:
+        case 1: {
+          const int64_t units = 1 + dice(int64_t{6});
+          if (decide(state.data(), its, units, {now}, state.data()).allowed)
+            out.push_back({end, units});
+          break;
+        }
+        case 2:
+        case 3:
+          if (out.empty()) break;
+          ASSERT_EQ(concurrency::move(state, limit, out[which].units, out[which].end, end, {now}),
+                    out[which].units);
+          out[which].end = end;
+          break;
+        default:
+          if (out.empty()) break;
+          ASSERT_EQ(concurrency::move(state, limit, out[which].units, out[which].end, now, {now}),
+                    out[which].units);
+          out.erase(out.begin() + static_cast<std::ptrdiff_t>(which));
+      }
+      for (const Out& one : out) {
+        int64_t units = 0;
+        for (const Out& other : out) units += other.end >= one.end ? other.units : 0;
+        const int64_t used =
+            limit.quota - concurrency::decide(state, limit, 0, {one.end - 1}, scratch).remaining;
+        ASSERT_GE(used, units) << "round " << round << " step " << step;
+        merged += used > units;
+      }
+    }
+  }
+  EXPECT_GT(merged, 1'000u);
 }
 
 // Ends beyond the longest lease: that was lowered, or the clock stepped back. There may be one in

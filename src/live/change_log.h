@@ -25,7 +25,7 @@ namespace sluice::live {
 
 struct Change {
   // "override set", "override removed", "override expired", "overrides set", "counter set",
-  // "counter reset", "hold released", "policy reloaded", "reload refused", "log changed".
+  // "counter reset", "hold released", "hold renewed", "policy reloaded", "reload refused", "log changed".
   std::string what;
   std::string by;  // "admin token, 127.0.0.1:4711", "SIGHUP", "files", "another server", "its end"
   wire::Json about = wire::Json::object();       // what it is about: names and ids

@@ -195,8 +195,9 @@ struct Server::Impl {
     queries.set_post([this](std::shared_ptr<engine::AdminQuery> query) {
       workers[asked++ % workers.size()]->run_query(std::move(query));
     });
-    counter_routes.emplace(admin::CounterRoutes::Deps{
-        live, queries, clock, store, overrides ? &overrides->table() : nullptr, &changes});
+    counter_routes.emplace(admin::CounterRoutes::Deps{live, queries, clock, store,
+                                                      overrides ? &overrides->table() : nullptr,
+                                                      &changes, holds.get()});
     if (admin_plane.has_admin()) {
       counter_routes->add_to(admin_plane.admin());
       admin::add_status(admin_plane.admin(),

@@ -1,12 +1,23 @@
 #include "store/hold_book.h"
 
+#include <pthread.h>
 #include <sys/random.h>
 
+#include <array>
+#include <atomic>
+#include <span>
 #include <utility>
 
 #include "base/check.h"
 
 namespace sluice::store {
+
+namespace {
+
+// How often this process came from a fork: a child must not give out the ids of its parent.
+std::atomic<uint32_t> forks{0};
+
+}  // namespace
 
 std::string HoldBook::make_id() {
   constexpr std::string_view digits =
@@ -14,7 +25,14 @@ std::string HoldBook::make_id() {
   // The system is asked for many at a time.
   thread_local std::array<unsigned char, 256> pool;
   thread_local size_t used = pool.size();
-  if (used == pool.size()) {
+  thread_local uint32_t filled_after = 0;  // so many forks
+  static const bool watches_forks = ::pthread_atfork(nullptr, nullptr, [] {
+                                      forks.fetch_add(1, std::memory_order_relaxed);
+                                    }) == 0;
+  SLUICE_CHECK(watches_forks);
+  const uint32_t so_far = forks.load(std::memory_order_relaxed);
+  if (used == pool.size() || filled_after != so_far) {
+    filled_after = so_far;
     SLUICE_CHECK(::getrandom(pool.data(), pool.size(), 0) == ssize_t{pool.size()});
     used = 0;
   }

@@ -20,6 +20,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 
 #include "base/time.h"
 #include "request/charge.h"
@@ -71,8 +72,6 @@ class HoldBook {
   };
   // Can a reserve wait?
   virtual bool can_wait() const { return false; }
-  // Can it hold places (limit/concurrency.h)?
-  virtual bool keeps_places() const { return false; }
   // As `reserve`, where the last group may wait (Group::may_wait). If it is parked the call is
   // `waiting`, and `wait` is what the grant needs: it must live until `grant` or `drop`. If `wait`
   // is set the same reserve is parked already and asked again, by its last group alone; `wait` is
@@ -119,6 +118,18 @@ class HoldBook {
   // Calls `visit` for each hold that is not settled, until it returns false. May block for a while:
   // for a thread of low priority.
   virtual void each(base::Time now, const std::function<bool(const Listed&)>& visit) const = 0;
+
+  // What the holds that are not settled have of one counter.
+  struct OfCounter {
+    size_t holds = 0;
+    int64_t units = 0;                       // of each of its limits, but those that have places
+    int64_t places = 0;                      // of those
+    base::Duration first_end{}, last_end{};  // of the holds
+  };
+  using OfCounters = std::unordered_map<std::string, OfCounter>;  // by the counter's stored name
+  // Adds to each counter that is named what is held of it. Looks at every hold once, as `each`.
+  // False: this book cannot tell, and nothing was added.
+  virtual bool add_held(base::Time /*now*/, OfCounters& /*counters*/) const { return false; }
 
   enum class Event : uint8_t {
     held,

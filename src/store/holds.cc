@@ -1865,12 +1865,11 @@ void Holds::end_missed(base::Time now) {
 
 // ---- For people ----
 
-void Holds::each(base::Time now, const std::function<bool(const Listed&)>& visit) const {
+void Holds::each_held(const std::function<void(const Record&)>& visit,
+                      const std::function<bool()>& pause) const {
   constexpr uint32_t at_once = 64;  // with a shard's lock
-  std::vector<Listed> some;
   for (Shard& shard : *shards_) {
     for (uint32_t from = 0;; from += at_once) {
-      some.clear();
       {
         const std::lock_guard lock(shard.mutex);
         if (from >= shard.places.size()) break;
@@ -1878,13 +1877,48 @@ void Holds::each(base::Time now, const std::function<bool(const Listed&)>& visit
         for (uint32_t place = from; place < end; ++place) {
           if (shard.places[place].bytes == nullptr) continue;
           const Loaded record(shard, place);
-          if (record->state == State::held) some.push_back(listed(*record, now));
+          if (record->state == State::held) visit(*record);
         }
       }
-      for (const Listed& one : some)
-        if (!visit(one)) return;
+      if (!pause()) return;
     }
   }
+}
+
+void Holds::each(base::Time now, const std::function<bool(const Listed&)>& visit) const {
+  std::vector<Listed> some;
+  each_held([&](const Record& record) { some.push_back(listed(record, now)); },
+            [&] {
+              const bool goes_on = std::ranges::all_of(some, visit);
+              some.clear();
+              return goes_on;
+            });
+}
+
+bool Holds::add_held(base::Time now, OfCounters& counters) const {
+  std::string name;
+  each_held(
+      [&](const Record& record) {
+        if (record.end <= now) return;
+        for (const Counter& counter : record.counters) {
+          const bool has_places = std::ranges::any_of(counter.source->limits, limit::has_places);
+          // Of an acquire's other counters units are taken for good.
+          if (record.is_place && !has_places) continue;
+          const request::Space& space = *counter.source->space.get();
+          name.assign(space.prefix).append(counter.key).append(space.suffix);
+          const auto found = counters.find(name);
+          if (found == counters.end()) continue;
+          OfCounter& of = found->second;
+          const base::Duration ends_in{record.end.us - now.us};
+          of.first_end = of.holds == 0 ? ends_in : std::min(of.first_end, ends_in);
+          of.last_end = std::max(of.last_end, ends_in);
+          ++of.holds;
+          if (!record.is_place) of.units += counter.units();
+          if (has_places) of.places += counter.units();
+        }
+      },
+      [] { return true; });
+  return true;
 }
 
 Holds::Listed Holds::listed(const Record& record, base::Time now) {

@@ -52,7 +52,6 @@ class Holds final : public HoldBook {
                const request::Batch& batch, std::span<const Share> shares,
                std::span<const int64_t> units, base::Time now, const Asker& asker) override;
   bool can_wait() const override { return true; }
-  bool keeps_places() const override { return true; }
   bool reserve_or_wait(request::HoldCall& call, const request::HoldTerms& terms,
                        const request::Batch& batch, std::span<const Share> shares,
                        std::span<const int64_t> units, base::Time now, const Asker& asker,
@@ -66,6 +65,7 @@ class Holds final : public HoldBook {
                       bool& known) override;
   void end_due(base::Time now) override;
   void each(base::Time now, const std::function<bool(const Listed&)>& visit) const override;
+  bool add_held(base::Time now, OfCounters& counters) const override;
   Figures figures() const override;
   const Options& options() const override { return options_; }
 
@@ -154,6 +154,10 @@ class Holds final : public HoldBook {
   static void show(request::HoldCall& call, const Settling& settling, const request::Group& group);
   static void keep_shown(const request::HoldCall& call, Record& record);
   static Listed listed(const Record& record, base::Time now);
+  // Calls `visit` for each hold that is held, under its shard's lock, and after every few of them
+  // `pause` without a lock, until that returns false.
+  void each_held(const std::function<void(const Record&)>& visit,
+                 const std::function<bool()>& pause) const;
   void count(Event event, bool is_place) {
     events_[static_cast<size_t>(event)].fetch_add(1, std::memory_order_relaxed);
     if (is_place) of_places_[static_cast<size_t>(event)].fetch_add(1, std::memory_order_relaxed);

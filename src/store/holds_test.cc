@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <fstream>
@@ -86,6 +87,63 @@ struct World {
   request::LimitsRef limits;
   int64_t now = noon;
 };
+
+// At each moment what is held of a counter is the sum of what holds have there that are not
+// settled.
+TEST(Holds, WhatIsHeldOfACounterIsTheSumOfItsHolds) {
+  struct Open {
+    std::array<int64_t, 2> units;
+    int64_t end;
+  };
+  sluice::tests::Dice dice(20261201);
+  World world({.remember = base::seconds(3)});
+  std::map<std::string, Open> open;
+  size_t seen = 0;
+  for (int step = 0; step < 3'000; ++step) {
+    world.now += dice(int64_t{2}) * second;
+    const std::string id = "0123456789abcde" + std::to_string(dice(10));
+    const std::array<int64_t, 2> units{dice(int64_t{4}), dice(int64_t{4})};
+    std::erase_if(open, [&](const auto& one) { return one.second.end <= world.now; });
+    switch (dice(4)) {
+      case 0:
+      case 1: {
+        const HoldCall call =
+            world.reserve(id, units, base::seconds(5), static_cast<uint64_t>(step));
+        if (call.outcome == HoldOutcome::done) open[id] = {units, world.now + 5 * second};
+        break;
+      }
+      case 2:
+        if (world.ask(HoldAsk::extend, id, {units[0], units[1]}).outcome == HoldOutcome::done)
+          open[id] = {{open[id].units[0] + units[0], open[id].units[1] + units[1]},
+                      world.now + 5 * second};
+        break;
+      default:
+        world.ask(dice(2) == 0 ? HoldAsk::release : HoldAsk::commit, id, {0, 0});
+        open.erase(id);
+    }
+    HoldBook::OfCounters held{{"test:a", {}}, {"test:both", {}}, {"test:other", {}}};
+    // Also of holds that nobody has ended yet.
+    if (dice(3) == 0) world.holds.end_due({world.now});
+    ASSERT_TRUE(world.holds.add_held({world.now}, held));
+    int64_t of_first = 0, of_both = 0, first = INT64_MAX, last = 0;
+    for (const auto& [name, one] : open) {
+      of_first += one.units[0];
+      of_both += one.units[0] + one.units[1];
+      first = std::min(first, one.end - world.now);
+      last = std::max(last, one.end - world.now);
+    }
+    ASSERT_EQ(held["test:a"].units, of_first) << step;
+    ASSERT_EQ(held["test:both"].units, of_both) << step;
+    ASSERT_EQ(held["test:both"].holds, open.size()) << step;
+    ASSERT_EQ(held["test:both"].places, 0);
+    ASSERT_EQ(held["test:other"].holds, 0u);
+    if (open.empty()) continue;
+    ++seen;
+    ASSERT_EQ(held["test:both"].first_end.us, first) << step;
+    ASSERT_EQ(held["test:both"].last_end.us, last) << step;
+  }
+  EXPECT_GT(seen, 1'000u);
+}
 
 TEST(Holds, AReservationIsTakenAtOnceAndCommitted) {
   World world;

@@ -1,5 +1,5 @@
-// SLUICE.WAIT with the real program: it blocks only its connection, is granted in order of arrival,
-// and ends with its timeout, its units or its connection.
+// SLUICE.WAIT and ACQUIRE with the real program: a wait blocks only its connection, is granted in
+// order of arrival, and ends with its timeout, its units or its connection.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -275,6 +275,25 @@ TEST_F(RespWait, DoesNotWaitInATransaction) {
   for (const char* line : {"+OK\r", "+QUEUED\r", "*1\r"}) EXPECT_EQ(client.read_line(), line);
   EXPECT_TRUE(numbers(client, 6).starts_with("0 2 0 -1 -1 "));
   EXPECT_EQ(client.read_line(), "+PONG\r");
+}
+
+// A place that was acquired with CLOSE is free when the server sees the end of the connection.
+TEST_F(RespWait, GetsThePlaceOfAConnectionThatIsGone) {
+  const std::string acquire = "SLUICE.ACQUIRE 60 KEY p LIMIT 1 60s ALGORITHM concurrency";
+  const auto begins = [](TcpClient& client) {
+    std::string lines;
+    for (int i = 0; i < 2; ++i) lines += client.read_line().value_or("(end)");
+    return lines;
+  };
+  TcpClient waits = connect();
+  {
+    TcpClient holder = connect();
+    send(holder, acquire + " CLOSE");
+    EXPECT_EQ(begins(holder), "*5\r:1\r");
+    send(waits, acquire + " WAIT 50");
+    ASSERT_TRUE(await_waiting(1));
+  }
+  EXPECT_EQ(begins(waits), "*5\r:1\r");
 }
 
 TEST_F(RespWait, AStopEndsIt) {

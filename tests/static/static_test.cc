@@ -83,7 +83,7 @@ TEST(StaticProgram, IsOnePositionIndependentFileWithoutSymbols) {
   }
   EXPECT_EQ(bytes.find(".symtab"), std::string::npos);
   EXPECT_EQ(bytes.find(source_path("")), std::string::npos);  // nor paths of the machine
-  EXPECT_LE(bytes.size(), size_t{19} << 20);
+  EXPECT_LE(bytes.size(), 18'000'000u);
 }
 
 // From the start of the process, with the built-in example on every protocol, to the first answer.

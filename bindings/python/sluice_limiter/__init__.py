@@ -21,7 +21,8 @@ from collections.abc import Callable, Iterable, Sequence
 from ctypes import CFUNCTYPE, POINTER, c_char, c_char_p, c_int32, c_int64, c_size_t, c_uint64, c_void_p
 from typing import NamedTuple
 
-__all__ = ["Decision", "Error", "Handle", "LATEST_TIME", "Limit", "Limiter", "NEVER", "Refused", "Reservation", "Settlement"]
+__all__ = ["Decision", "Error", "Handle", "LATEST_TIME", "Limit", "Limiter", "NEVER", "Places", "Refused", "Reservation",
+           "Settlement"]
 
 NEVER = 2**63 - 1
 LATEST_TIME = 2**61
@@ -136,6 +137,8 @@ def _load() -> ctypes.CDLL:
         "sluice_now": (c_int64, [c_void_p]),
         "sluice_reserve": (c_int32, [c_void_p, POINTER(_Charge), c_size_t, c_int64, c_int64, numbers, numbers, decision, hold]),
         "sluice_reserve_matching": (c_int32, [*entries, c_int64, c_int64, c_int64, numbers, numbers, decision, hold]),
+        "sluice_acquire": (c_int32, [c_void_p, POINTER(_Charge), c_size_t, c_int64, c_int64, numbers, numbers, decision, hold]),
+        "sluice_acquire_matching": (c_int32, [*entries, c_int64, c_int64, c_int64, numbers, numbers, decision, hold]),
         "sluice_extend": (c_int32, [c_void_p, hold, numbers, c_size_t, c_int64, c_int64, numbers, numbers, decision]),
         "sluice_renew": (c_int32, [c_void_p, hold, c_int64, c_int64, numbers]),
         "sluice_commit": (c_int32, [c_void_p, hold, numbers, c_size_t, c_int64, POINTER(_Settlement), decision]),
@@ -204,7 +207,7 @@ class Settlement(NamedTuple):
 
 
 class Refused(Exception):
-    """A `with` of a reservation that does not fit: `decision` says how long to wait, and nothing was taken."""
+    """A `with` of a reservation, or of places, that does not fit: `decision` says how long to wait, and nothing was taken."""
 
     def __init__(self, decision: Decision) -> None:
         self.decision = decision
@@ -294,6 +297,11 @@ class Handle:
     def reserve(self, key: str | bytes, cost: int = 1, ttl: float | None = None, now: int | None = None) -> Reservation:
         """Limiter.reserve() of one key."""
         return self._limiter.reserve_all([(self, key, cost)], ttl, now)
+
+    def places(self, key: str | bytes = "", n: int = 1, lease: float | None = None,
+               on_lost: Callable[[Places], object] | None = None) -> Places:
+        """Limiter.places() of one key."""
+        return Places(self._limiter, lambda now: self._limiter._acquired([(self, key, n)], lease, now), on_lost)
 
     def _ask(self, name: str, key: str | bytes, *numbers: int, now: int | None) -> Decision:
         its, text = _Decision(), _bytes(key)
@@ -412,6 +420,118 @@ class Reservation:
         return (c_int64 * len(each))(*(_int("units", n) for n in each))
 
 
+class Places:
+    """Places, of which at most so many are out at a time (`algorithm: concurrency`), while a `with` runs; made by a Limiter or a Handle.
+
+        with limiter.places("pool", "db") as held:
+            while work:
+                if held.lost: break  # somebody else may have the place
+                ...
+
+    `with` acquires them, or raises Refused where too many are out. A thread renews them at a third of their lease; the end of the body
+    gives them back. `lost`: the lease has ended all the same, as this process was stopped for longer than that or the place was ended by
+    others: the work has to end, since the place is somebody else's. `on_lost` is called with this object then, by that thread, once.
+
+    Without `with`: acquire(), renew() and release(); no thread renews then. `until` is the end of the lease. Any thread may use it.
+    """
+
+    def __init__(self, limiter: Limiter, acquire: Callable[[int | None], Reservation], on_lost: Callable[[Places], object] | None) -> None:
+        self._limiter, self._acquire, self._on_lost = limiter, acquire, on_lost
+        self._lock = threading.RLock()  # of the next three
+        self._held: Reservation | None = None
+        self._lease_us = 0
+        self._lost = False
+        self._thread: threading.Thread | None = None
+        self._leaving = threading.Event()
+
+    def acquire(self, now: int | None = None) -> Decision:
+        """Takes the places, or none: `allowed` says which. The Error `no_places`: no limit that applies has places."""
+        with self._lock:
+            if self._held is not None:
+                raise ValueError("the places are held already: release() them, or make others")
+            at = self._limiter._at(now)
+            held = self._acquire(at)
+            if held.allowed:
+                self._held, self._lease_us, self._lost = held, held.until - at, False
+            return held.decision
+
+    @property
+    def until(self) -> int:
+        """The end of the lease; 0: nothing is held."""
+        with self._lock:
+            return 0 if self._held is None else self._held.until
+
+    @property
+    def lost(self) -> bool:
+        """Has the lease ended before release()? Then it is not renewed any more."""
+        with self._lock:
+            return self._lost or (self._held is not None and self._limiter.now() >= self._held.until)
+
+    def renew(self, lease: float | None = None, now: int | None = None) -> int:
+        """The lease ends `lease` seconds from now, without it as long as at first; returns the end. The Error `hold_ended`: they are
+        lost."""
+        with self._lock:
+            return self._its().renew(lease, now)
+
+    def release(self, now: int | None = None) -> int:
+        """Gives the places back; returns how many. 0: the lease had ended."""
+        with self._lock:
+            returned = self._its().release(now).returned
+            self._held = None
+            return returned
+
+    def _its(self) -> Reservation:
+        if self._held is None:
+            raise ValueError("no places are held: acquire() them")
+        return self._held
+
+    def __enter__(self) -> Places:
+        decision = self.acquire()
+        if not decision.allowed:
+            raise Refused(decision)
+        self._leaving.clear()
+        self._thread = threading.Thread(target=self._keep, name="sluice_limiter places", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_error: object) -> None:
+        self._leaving.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+        self._thread = None
+        with self._lock:
+            if self._held is None:
+                return
+            try:
+                self.release()
+            except Error:
+                self._held = None
+                if kind is None:
+                    raise
+                # the lease ends by itself, and the body's exception says more
+
+    def _keep(self) -> None:
+        """Renews at a third of the lease, or of what is left of it where that failed, as for want of memory."""
+        pause = self._lease_us / 3_000_000
+        while not self._leaving.wait(pause):
+            with self._lock:
+                if self._held is None:
+                    return
+                try:
+                    self._held.renew()
+                    pause = self._lease_us / 3_000_000
+                except Error as error:
+                    left = self._held.until - self._limiter.now()
+                    if left > 0 and error.name not in ("hold_ended", "no_such_hold", "already_settled", "invalid_argument"):
+                        pause = max(left / 3_000_000, 0.001)
+                        continue
+                    self._lost = True
+            if self._lost:
+                if self._on_lost is not None:
+                    self._on_lost(self)
+                return
+
+
 def _report(error: BaseException) -> None:
     """To sys.unraisablehook, where ctypes brings what a function raises that it calls."""
     def callback_of_a_wait() -> None:
@@ -432,7 +552,7 @@ class Limiter:
 
     With a `directory` (and libsluice-durable) its counters are kept there: commit() returns when all that was decided before is
     kept. `commit_every_us`: a thread commits as often as well; 0: none. `sync`: a commit survives a power failure. `with` closes it.
-    `holds_max`: reservations at a time; 0: none.
+    `holds_max`: reservations and places at a time; 0: none.
     """
 
     _pointer: int | None = None
@@ -574,6 +694,21 @@ class Limiter:
         """The same of every charge, a handle with a key and a cost, or of none of them."""
         all_of_them, kept = self._charges(charges)
         return self._reserved("sluice_reserve", (c_int64 * len(kept))(), all_of_them, len(kept), ttl=ttl, now=now)
+
+    def places(self, pool: str | dict[str, str], key: str | bytes = "", n: int = 1, lease: float | None = None,
+               on_lost: Callable[[Places], object] | None = None) -> Places:
+        """`n` places of the rule `pool` and the actor `key`, or of the rules that a descriptor meets, for a `with`: it acquires them, a
+        thread renews them at a third of their lease, and the end of the body gives them back. `lease`: seconds; without it as long as
+        the rule says, and at most its `max_lease`. Needs `holds_max`. Leave each `with` before close()."""
+        if isinstance(pool, str):
+            return self.find(pool).places(key, n, lease, on_lost)
+        entries = self._entries(pool)
+        return Places(self, lambda now: self._reserved("sluice_acquire_matching", (c_int64 * 1)(), entries, len(entries), _int("n", n),
+                                                       ttl=lease, now=now), on_lost)
+
+    def _acquired(self, charges: Iterable[tuple[Handle, str | bytes, int]], lease: float | None, now: int | None) -> Reservation:
+        all_of_them, kept = self._charges(charges)
+        return self._reserved("sluice_acquire", (c_int64 * len(kept))(), all_of_them, len(kept), ttl=lease, now=now)
 
     def _reserved(self, name: str, held: ctypes.Array[c_int64], *asked: object, ttl: float | None, now: int | None) -> Reservation:
         its, hold, until = _Decision(), _Hold(), c_int64()

@@ -494,6 +494,14 @@ bool DescriptorReader::read_algorithm(const Fields& fields, Limit& limit) {
   }
   if (!word->empty()) {
     const auto named = algorithm_named(*word);
+    // What is given back by hand, or at the end of a lease, has no `unit`.
+    if (*word == name_of(Algorithm::concurrency) || *word == name_of(Algorithm::fixed_bucket)) {
+      maps_.error("algorithm", from.algorithm,
+                  in_ticks(*word) + " is for native rules alone, as it has no window",
+                  "write it as one of the `rules` of sluice.yaml, with `domain` and the entries in "
+                  "its `match`");
+      return false;
+    }
     if (!named) {
       maps_.error("algorithm", from.algorithm, in_ticks(*word) + " is not an algorithm",
                   policy::known_words(*word, algorithm_words));

@@ -250,6 +250,16 @@ auto envoy_file_mistakes() {
       {"  - key: k\n    rate_limit: {unit: day, algorithm: token_buket}\n",
        "f.yaml:4:40: error: d.k: algorithm: `token_buket` is not an algorithm; did you mean "
        "`token_bucket`?\n"},
+      {"  - key: k\n    rate_limit: {unit: day, requests_per_unit: 5, algorithm: concurrency}\n",
+       "f.yaml:4:61: error: d.k: algorithm: `concurrency` is for native rules alone, as it has no "
+       "window; write it as one of the `rules` of sluice.yaml, with `domain` and the entries in "
+       "its "
+       "`match`\n"},
+      {"  - key: k\n    rate_limit: {unit: day, requests_per_unit: 5, algorithm: fixed_bucket}\n",
+       "f.yaml:4:61: error: d.k: algorithm: `fixed_bucket` is for native rules alone, as it has no "
+       "window; write it as one of the `rules` of sluice.yaml, with `domain` and the entries in "
+       "its "
+       "`match`\n"},
       {"  - key: k\n    rate_limit: {unit: day, algorithm: token_bucket}\n",
        "f.yaml:4:17: error: d.k: requests_per_unit: is 0, and a token bucket needs 1 or more; take "
        "`algorithm` out to deny all, or write 1 or more\n"},

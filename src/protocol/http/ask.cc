@@ -17,7 +17,7 @@
 #include "cli/arguments.h"
 #include "cli/asked_server.h"
 #include "cli/inspect.h"
-#include "client/calendar_words.h"
+#include "client/limit_words.h"
 #include "config/screen_text.h"
 #include "protocol/http/commands.h"
 
@@ -35,11 +35,12 @@ constexpr const char* about_ask_http =
     "  reset    makes the counters as fresh\n"
     "  wait     N units, waiting for them for at most --wait seconds\n"
     "  reserve  N units for --ttl seconds, or none: an estimate, which `commit` settles\n"
+    "  acquire  N places for --ttl seconds (default: the rule's lease), or none\n"
     "  extend   N units more for the reservation --id, or none\n"
-    "  renew    the end of the reservation --id, --ttl seconds from now\n"
+    "  renew    the end of the reservation or places --id, --ttl seconds from now\n"
     "  commit   the reservation --id came to N units (with KEY=VALUE they are charged if it is\n"
     "           unknown)\n"
-    "  release  all units of the reservation --id back\n"
+    "  release  all units or places of --id back\n"
     "  explain  which limits apply, and how they stand (needs the right `admin`)\n"
     "  health   is the server ready? (no KEY=VALUE)";
 
@@ -54,9 +55,9 @@ constexpr const char* footer_of_ask_http =
 
 // The longest wait that a server may be set to allow.
 constexpr int wait_seconds_max = 3600;
-constexpr std::string_view verbs[] = {"take",    "charge",  "peek",   "put",   "reset",
-                                      "wait",    "reserve", "extend", "renew", "commit",
-                                      "release", "explain", "health"};
+constexpr std::string_view verbs[] = {"take",   "charge",  "peek",    "put",    "reset",
+                                      "wait",   "reserve", "acquire", "extend", "renew",
+                                      "commit", "release", "explain", "health"};
 
 // 36600 days, the longest window that a limit may have.
 constexpr double seconds_max = 36'600.0 * 86'400;
@@ -110,8 +111,8 @@ base::Done put_members(const Asked& asked, Json& body) {
   if (settles && asked.id.empty())
     return base::Problem{"give --id, the id of the reservation that `" + asked.verb + "` is about"};
   if (!asked.id.empty()) {
-    if (!settles && !asked.is({"charge", "reserve"}))
-      return base::Problem{"--id is for `charge` and for reservations"};
+    if (!settles && !asked.is({"charge", "reserve", "acquire"}))
+      return base::Problem{"--id is for `charge`, for reservations and for places"};
     body["id"] = asked.id;
   }
   if (!asked.n && asked.is({"extend", "commit"}))
@@ -121,15 +122,16 @@ base::Done put_members(const Asked& asked, Json& body) {
   if (!n) return base::Problem{"--n takes a whole number, not `" + *asked.n + "`"};
   if (!asked.is({"reset", "renew", "release"})) body["n"] = *n;
   if (asked.ttl) {
-    if (!asked.is({"reserve", "extend", "renew"}))
-      return base::Problem{"--ttl is for `reserve`, `extend` and `renew`"};
+    if (!asked.is({"reserve", "acquire", "extend", "renew"}))
+      return base::Problem{"--ttl is for `reserve`, `acquire`, `extend` and `renew`"};
     const auto seconds = seconds_of(*asked.ttl);
     if (!seconds)
       return base::Problem{"--ttl takes seconds, as `60` or `1m`, not `" + *asked.ttl + "`"};
     body["ttl"] = *seconds;
   }
   if (asked.holder.empty()) return {};
-  if (asked.verb != "reserve") return base::Problem{"--holder is for `reserve`"};
+  if (!asked.is({"reserve", "acquire"}))
+    return base::Problem{"--holder is for `reserve` and `acquire`"};
   body["holder"] = asked.holder;
   return {};
 }
@@ -332,13 +334,17 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
                        "QUOTA/WINDOW[:ALGORITHM[:BURST]] of --key; repeatable, up to 8", "LIMIT");
   arguments.add_option("--wait", asked.wait, "How long `wait` waits, as 10 or 10s; default 10",
                        "N");
-  arguments.add_option("--id", asked.id,
-                       "Of `charge` and `reserve`: sent again with its id within 10 minutes it is "
-                       "counted once; of a reservation: which",
-                       "ID");
+  arguments.add_option(
+      "--id", asked.id,
+      "Of `charge`, `reserve` and `acquire`: sent again with its id within 10 minutes it is "
+      "counted once; of a reservation: which",
+      "ID");
   arguments.add_option("--ttl", asked.ttl,
-                       "How long the units are held, as 60 or 1m; default: the server's", "N");
-  arguments.add_option("--holder", asked.holder, "Of `reserve`: whose it is, for people", "TEXT");
+                       "How long the units are held, as 60 or 1m; default: the server's, of places "
+                       "their lease",
+                       "N");
+  arguments.add_option("--holder", asked.holder,
+                       "Of `reserve` and `acquire`: whose it is, for people", "TEXT");
   cli::AskedUser user;
   cli::add_user_option(arguments, user);
   arguments.set_words({std::begin(verbs), std::end(verbs)});
@@ -347,8 +353,9 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
   if (asked.entries.empty() ||
       std::find(std::begin(verbs), std::end(verbs), asked.entries.front()) == std::end(verbs))
     return arguments.misused(
-        "behind `http` comes take, charge, peek, put, reset, wait, reserve, extend, renew, commit, "
-        "release, explain or health",
+        "behind `http` comes take, charge, peek, put, reset, wait, reserve, acquire, extend, "
+        "renew, "
+        "commit, release, explain or health",
         io);
   asked.verb = asked.entries.front();
   asked.entries.erase(asked.entries.begin());

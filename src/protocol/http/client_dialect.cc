@@ -72,6 +72,8 @@ std::string_view path_of(client_verb verb) {
       return "/v1/charge";
     case client_verb::reserve:
       return "/v1/reserve";
+    case client_verb::acquire:
+      return "/v1/acquire";
     case client_verb::extend:
       return "/v1/extend";
     case client_verb::renew:

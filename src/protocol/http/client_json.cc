@@ -7,8 +7,8 @@
 
 #include "base/json_writer.h"
 #include "base/utf8.h"
-#include "client/calendar_words.h"
 #include "client/core.h"
+#include "client/limit_words.h"
 #include "wire/json.h"
 
 namespace sluice::http {
@@ -43,6 +43,10 @@ void put_limit(const client_limit& limit, Writer& out) {
     out.name(limit.algorithm == client_algorithm::concurrency ? "lease" : "window");
     put_seconds(limit.window, out);
   }
+  if (limit.max_lease.count() > 0) {
+    out.name("max_lease");
+    put_seconds(limit.max_lease, out);
+  }
   if (!is_calendar) {
     out.name("algorithm");
     out.text(algorithm_names[static_cast<size_t>(limit.algorithm)]);
@@ -66,10 +70,7 @@ std::string problem_of(const client_subject& subject) {
   if (!base::utf8::is_valid(subject.key) || !std::ranges::all_of(subject.entries, is_utf8))
     return "keys and values must be UTF-8";
   for (const client_limit& limit : subject.limits)
-    if (limit.quota < 1 || limit.window.count() < 0 || limit.burst < 0)
-      return "a limit's quota must be 1 or more, its window and burst 0 or more";
-    else if (!limit.calendar.empty() && !calls::is_calendar(limit))
-      return calls::calendar_problem;
+    if (const char* const problem = calls::problem_of(limit)) return problem;
   return "";
 }
 
@@ -122,8 +123,11 @@ bool is_of_hold(client_verb verb) {
   return verb == client_verb::extend || verb == client_verb::renew || verb == client_verb::commit ||
          verb == client_verb::release;
 }
+bool makes_hold(client_verb verb) {
+  return verb == client_verb::reserve || verb == client_verb::acquire;
+}
 bool is_about_hold(client_verb verb) {
-  return verb == client_verb::reserve || is_of_hold(verb);
+  return makes_hold(verb) || is_of_hold(verb);
 }
 // Does it name its subject? A commit may.
 bool has_subject(const client_request& request) {
@@ -136,18 +140,21 @@ bool has_subject(const client_request& request) {
 std::string problem_of_hold(const client_request& request) {
   const client_verb verb = request.verb;
   const bool counts = verb == client_verb::extend || verb == client_verb::commit;
-  if (!request.units.empty() && !counts && verb != client_verb::reserve)
-    return "only a reserve, an extend and a commit have units of each subject";
+  if (!request.units.empty() && !counts && !makes_hold(verb))
+    return "only a reserve, an acquire, an extend and a commit have units of each subject";
   if (!request.units.empty() && request.n) return "it must have `n` or `units`, and not both";
   if (!request.units.empty() && has_subject(request) &&
       request.units.size() != std::max<size_t>(request.several.size(), 1))
     return "`units` must have one number for each subject";
-  if (!request.holder.empty() && verb != client_verb::reserve) return "only a reserve has a holder";
+  if (!request.holder.empty() && !makes_hold(verb))
+    return "only a reserve and an acquire have a holder";
+  if (request.release_on_close && verb != client_verb::acquire)
+    return "only places that are acquired are released with their connection";
   if (!base::utf8::is_valid(request.holder)) return "the holder must be UTF-8";
   if (request.ttl.count() < 0) return "ttl must be 0 or more";
   if (request.ttl.count() > 0 &&
       (!is_about_hold(verb) || verb == client_verb::commit || verb == client_verb::release))
-    return "only a reserve, an extend and a renew have a ttl";
+    return "only a reserve, an acquire, an extend and a renew have a ttl";
   if (is_of_hold(verb) && request.id.empty()) return "it must have the id of a reservation";
   if (counts && request.units.empty() && !request.n) return "it must have `n` or `units`";
   return "";
@@ -170,9 +177,13 @@ void put_hold(const client_request& request, Writer& out) {
     out.name("ttl");
     put_seconds(request.ttl, out);
   }
-  if (request.holder.empty()) return;
-  out.name("holder");
-  out.text(request.holder);
+  if (!request.holder.empty()) {
+    out.name("holder");
+    out.text(request.holder);
+  }
+  if (!request.release_on_close) return;
+  out.name("release_on_close");
+  out.boolean(true);
 }
 
 // ---- Answers ----
@@ -324,9 +335,10 @@ bool read_good(const Json& object, const calls::Expected& expected, client_resul
       result.rule = text_in(object, "rule");
       return read_charge(object, result);
     case client_verb::reserve:
+    case client_verb::acquire:
     case client_verb::extend:
       read_held(object, result);
-      if (expected.verb == client_verb::reserve && expected.several > 0)
+      if (makes_hold(expected.verb) && expected.several > 0)
         return read_takes(object, expected.several, result);
       result.rule = text_in(object, "rule");
       return read_decision(object, result);
@@ -439,6 +451,8 @@ client_result read_client_answer(unsigned status, std::string_view body,
     result.used = units_in(object, "n");
     return result;
   }
+  if (status == 400 && text_in(object, "type") == "urn:sluice:problem:no-places")
+    return failed(client_errc::no_places, text);
   if (status == 404) return failed(client_errc::no_rule, text);
   return failed(status >= 500 ? client_errc::unavailable : client_errc::refused, text);
 }

@@ -156,6 +156,43 @@ TEST(HttpClientJson, AReservationIsAskedFor) {
   EXPECT_EQ(body_of(two), R"({"ttl": 1, "id": "stream-00000001"})");
 }
 
+TEST(HttpClientJson, PlacesAreAskedForAndRead) {
+  client_request request;
+  request.verb = client_verb::acquire;
+  request.subject.key = "pool";
+  request.subject.limits = {
+      {.quota = 2, .window = 30s, .algorithm = client_algorithm::concurrency, .max_lease = 300s}};
+  request.ttl = 20s;
+  request.holder = "w";
+  request.release_on_close = true;
+  EXPECT_EQ(body_of(request),
+            R"({"key": "pool", "limits": [{"quota": 2, "lease": 30, "max_lease": 300, )"
+            R"("algorithm": "concurrency"}], "ttl": 20, "holder": "w", "release_on_close": true})");
+  const calls::Expected acquire{client_verb::acquire};
+  const client_result held = read_client_answer(
+      200,
+      R"({"allowed": true, "limit": 2, "remaining": 1, "retry_after": 0, "reset_after": 20, )"
+      R"("id": "place-0000-0000-01", "ttl": 20, "reserved": 1})",
+      acquire);
+  EXPECT_TRUE(held.is_allowed());
+  EXPECT_EQ(held.id, "place-0000-0000-01");
+  EXPECT_EQ(held.ttl, 20s);
+  EXPECT_EQ(held.reserved, std::vector<int64_t>{1});
+  const client_result none = read_client_answer(
+      400, R"({"type": "urn:sluice:problem:no-places", "detail": "no limit"})", acquire);
+  EXPECT_EQ(none.error, client_errc::no_places);
+  EXPECT_EQ(none.text, "no limit");
+  request.verb = client_verb::reserve;
+  EXPECT_EQ(body_of(request),
+            "problem: only places that are acquired are released with their connection");
+  request.release_on_close = false;
+  request.subject.limits[0].max_lease = 29s;
+  EXPECT_TRUE(body_of(request).starts_with("problem: max_lease is of concurrency alone"));
+  request.subject.limits[0].algorithm = client_algorithm::sliding_log;
+  request.subject.limits[0].max_lease = 31s;
+  EXPECT_TRUE(body_of(request).starts_with("problem: max_lease is of concurrency alone"));
+}
+
 TEST(HttpClientJson, AReservationThatCannotBeSaidIsAProblem) {
   client_request good;
   good.verb = client_verb::commit;

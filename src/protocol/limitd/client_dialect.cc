@@ -35,6 +35,7 @@ Kind kind_for(client_verb verb) {
     case client_verb::renew:
     case client_verb::commit:
     case client_verb::release:
+    case client_verb::acquire:
       break;
   }
   return Kind::error;
@@ -143,6 +144,7 @@ base::Done fill(const client_request& request, LimitdRequest& to) {
     case client_verb::renew:
     case client_verb::commit:
     case client_verb::release:
+    case client_verb::acquire:
       return base::Problem{"limitd's protocol has no reservations"};
   }
   const bool counts = request.verb == client_verb::take || request.verb == client_verb::wait ||

@@ -36,6 +36,7 @@ constexpr KnownCommand known_commands[] = {
     {"mtake", "SLUICE.MTAKE", ReplyForm::verdict},
     {"reserve", "SLUICE.RESERVE", ReplyForm::hold},
     {"mreserve", "SLUICE.MRESERVE", ReplyForm::verdict},
+    {"acquire", "SLUICE.ACQUIRE", ReplyForm::hold},
     {"extend", "SLUICE.EXTEND", ReplyForm::hold},
     {"commit", "SLUICE.COMMIT", ReplyForm::commit},
     {"release", "SLUICE.RELEASE", ReplyForm::release},

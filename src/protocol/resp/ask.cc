@@ -30,10 +30,11 @@ constexpr const char* about_ask_resp =
     "  mtake    N units of each of several subjects, or of none: `mtake 2 SUBJECT SUBJECT`\n"
     "  reserve  N units for so many seconds, or none: `reserve 60 SUBJECT N 500`\n"
     "  mreserve the same of several subjects: `mreserve 60 2 SUBJECT N 500 SUBJECT N 1`\n"
+    "  acquire  N places for so many seconds (0: the rule's lease), or none: `acquire 60 SUBJECT`\n"
     "  extend   N units more for a reservation, or none: `extend ID N 100`\n"
-    "  renew    the end of a reservation: `renew ID 60`\n"
+    "  renew    the end of a reservation, or of places: `renew ID 60`\n"
     "  commit   a reservation came to N units: `commit ID N 420`\n"
-    "  release  all units of a reservation back: `release ID`\n"
+    "  release  all units of a reservation, or all places, back: `release ID`\n"
     "  info     the server (no SUBJECT)\n"
     "Any other word is sent as the command that it is: `cl.throttle`, `throttle` and `gcra` are\n"
     "answered in words too, all else as redis-cli prints it.";
@@ -41,7 +42,8 @@ constexpr const char* about_ask_resp =
 constexpr const char* footer_of_ask_resp =
     "A subject is a request to the rules of the policy, KEY=VALUE..., or a key with limits of its\n"
     "own, KEY key LIMIT quota window [ALGORITHM word] [BURST n]. Options of the command come\n"
-    "behind it: N n, WITHNAME, ID id of `charge` and `reserve`, WAIT seconds of `reserve`. What\n"
+    "behind it: N n, WITHNAME, ID id of `charge`, `reserve` and `acquire`,\n"
+    "WAIT seconds of the latter two. What\n"
     "begins with `-` needs a `--` in front of the words.\n"
     "In capitals, INFO and RESET are the commands of Redis.\n"
     "\n"
@@ -88,7 +90,7 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
   if (positional.empty())
     return arguments.misused(
         "behind `resp` comes take, charge, peek, put, reset, explain, info, wait, mtake, reserve, "
-        "mreserve, extend, commit, release or renew, or a command of Redis' protocol",
+        "mreserve, acquire, extend, commit, release or renew, or a command of Redis' protocol",
         io);
   const auto target = cli::target_of(options, description.port, {"resp", "redis"});
   if (!target) return arguments.misused(target.problem().text, io);

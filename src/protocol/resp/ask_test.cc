@@ -170,6 +170,8 @@ TEST_F(RespAsk, SaysWhatBecameOfAReservation) {
   EXPECT_EQ(ask("*5\r\n" + held, {"reserve", "60"}),
             (Said{0, "held for 59s500ms, 60 of 100 left, id hold-0000-0000-1\n"}));
   EXPECT_EQ(asked_.substr(0, 25), "*3\r\n$14\r\nSLUICE.RESERVE\r\n");
+  EXPECT_EQ(ask("*5\r\n" + held, {"acquire", "60"}).status, 0);
+  EXPECT_EQ(asked_.substr(0, 25), "*3\r\n$14\r\nSLUICE.ACQUIRE\r\n");
   EXPECT_EQ(ask("*6\r\n" + held + "*2\r\n:40\r\n:2\r\n", {"extend"}),
             (Said{0, "held: 40 and 2 for 59s500ms, 60 of 100 left, id hold-0000-0000-1\n"}));
   EXPECT_EQ(ask("*5\r\n:1\r\n" + id + "$-1\r\n$-1\r\n:59500\r\n", {"extend"}),

@@ -2,9 +2,9 @@
 #include <chrono>
 #include <utility>
 
-#include "client/calendar_words.h"
 #include "client/core.h"
 #include "client/dialect.h"
+#include "client/limit_words.h"
 #include "wire/resp.h"
 
 namespace sluice::resp {
@@ -188,6 +188,7 @@ client_result result_of(std::string_view reply, const calls::Expected& expected)
     case client_verb::renew:
     case client_verb::commit:
     case client_verb::release:
+    case client_verb::acquire:
       break;
   }
   if (good) return result;
@@ -346,10 +347,7 @@ std::string problem_of(const client_subject& subject) {
     if (entry.key.empty() || entry.key.find('=') != std::string_view::npos)
       return "the key of an entry must not be empty or hold `=`";
   for (const client_limit& limit : subject.limits)
-    if (limit.quota < 1 || limit.window.count() < 0 || limit.burst < 0)
-      return "a limit's quota must be 1 or more, its window and burst 0 or more";
-    else if (!limit.calendar.empty() && !calls::is_calendar(limit))
-      return calls::calendar_problem;
+    if (const char* const problem = calls::problem_of(limit)) return problem;
   return "";
 }
 
@@ -379,6 +377,10 @@ void add_subject(const client_subject& subject, CommandWords& words) {
     if (limit.burst > 0) {
       words.add("BURST");
       words.add(limit.burst);
+    }
+    if (limit.max_lease.count() > 0) {
+      words.add("MAXLEASE");
+      words.add(limit.max_lease);
     }
   }
 }
@@ -436,6 +438,7 @@ void add_command(const client_request& request, CommandWords& words) {
     case client_verb::renew:
     case client_verb::commit:
     case client_verb::release:
+    case client_verb::acquire:
       break;
   }
 }
@@ -460,7 +463,7 @@ base::Done encode(const client_request& request, calls::EncodeContext& context, 
   if (request.verb == client_verb::list) {
     problem = "counters cannot be listed over this protocol";
   } else if (request.verb >= client_verb::reserve) {
-    problem = "reservations are made over http";
+    problem = "reservations and places are made over http, or by their commands";
   } else if (!request.several.empty() && request.verb != client_verb::take) {
     problem = "of several subjects this protocol has takes alone";
   } else if (!request.id.empty() && request.verb != client_verb::charge) {

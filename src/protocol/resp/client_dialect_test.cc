@@ -67,6 +67,10 @@ TEST_F(RespClientDialect, CommandsMatchTheManual) {
   EXPECT_EQ(said(request),
             "SLUICE.TAKE KEY user:17 LIMIT 5 3600 ALGORITHM fixed_window LIMIT 7 60 BURST 9 N 3 "
             "WITHNAME");
+  request.subject.limits = {
+      {.quota = 2, .window = 30s, .algorithm = client_algorithm::concurrency, .max_lease = 300s}};
+  EXPECT_EQ(said(request),
+            "SLUICE.TAKE KEY user:17 LIMIT 2 30 ALGORITHM concurrency MAXLEASE 300 N 3 WITHNAME");
   EXPECT_EQ(said(keyed(client_verb::peek)), "SLUICE.PEEK KEY user:17 LIMIT 100 1.5 WITHNAME");
   request = keyed(client_verb::put);
   request.all = true;
@@ -106,6 +110,10 @@ TEST_F(RespClientDialect, AChargeHasItsIdAndReportsItsDebt) {
   request.verb = client_verb::take;
   world_.submit(request, "take");
   EXPECT_EQ(world_.results["take"].error, client_errc::bad_request);
+  request.verb = client_verb::acquire;
+  world_.submit(request, "acquire");
+  EXPECT_EQ(world_.results["acquire"].text,
+            "reservations and places are made over http, or by their commands");
 }
 
 TEST_F(RespClientDialect, PassesACommandAndItsReplyThroughUnchanged) {

@@ -70,6 +70,10 @@ constexpr CommandEntry entries[] = {
      "6.2.0", "Makes the connection as a new one.", ""},
     {"select", 2, "loading stale fast", 0, 0, 0, "@fast @connection", "connection", "1.0.0",
      "Chooses the database, whose number is part of counters' names.", "index:integer"},
+    {"sluice.acquire", -3, "write denyoom blocking", 0, 0, 0, "@write @blocking", "sluice", "1.0.0",
+     "Takes places for a time, until they are released.",
+     "ttl:double subject:string n:integer? id:string? wait:double? holder:string? close:string?",
+     Right::take},
     {"sluice.charge", -2, "write denyoom fast", 0, 0, 0, "@write @fast", "sluice", "1.0.0",
      "Counts units that were used, past the limit too.", "subject:string n:integer? id:string?",
      Right::take},
@@ -138,6 +142,8 @@ constexpr std::string_view reset_counters =
     "reset counters with DEL, SLUICE.RESET or `sluice reset`";
 constexpr std::string_view has_no_effect = "leave it out, as it would have no effect";
 constexpr Refused refused[] = {
+    {"SLUICE.HOLDS", "",
+     "list what is held with `sluice holds` or GET /v1/holds at the admin port"},
     {"SCAN", "", list_counters},
     {"KEYS", "", list_counters},
     {"TYPE", "", "EXISTS tells whether a key has counters"},

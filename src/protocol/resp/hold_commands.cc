@@ -1,4 +1,4 @@
-// SLUICE.RESERVE, MRESERVE, EXTEND, COMMIT, RELEASE and RENEW: what they ask of holds
+// SLUICE.RESERVE, MRESERVE, ACQUIRE, EXTEND, COMMIT, RELEASE and RENEW: what they ask of holds
 // (request/hold.h), and their replies. An id and what it reserves are the same over each protocol.
 #include <algorithm>
 #include <cstddef>
@@ -109,8 +109,12 @@ void RespSession::hold() {
 }
 
 HoldCall RespSession::hold_call() const {
-  HoldCall call{
-      .ask = ask_of(sluice_), .id = sluice_.id, .ttl = sluice_.ttl, .holder = sluice_.holder};
+  HoldCall call{.ask = ask_of(sluice_),
+                .id = sluice_.id,
+                .ttl = sluice_.ttl,
+                .holder = sluice_.holder,
+                .is_place = sluice_.verb == SluiceVerb::acquire,
+                .closes = sluice_.closes};
   if (identity_.is_needed()) call.user = requests_->hold(identity_.user());
   if (call.ask != HoldAsk::reserve) {
     call.units = sluice_.units;
@@ -248,8 +252,8 @@ std::string RespSession::error_of_hold(const HoldCall& call) const {
       return "ERR N must have one number for each subject of the reservation: " +
              std::to_string(call.reserved.size());
     case HoldOutcome::no_places:
-      return "NOPLACES no limit that applies has places: acquire is for rules with algorithm: "
-             "concurrency; reserve takes units of all others";
+      return "NOPLACES no limit that applies to this subject has places: ACQUIRE is for limits with "
+             "`algorithm: concurrency`; RESERVE takes units of all others";
     case HoldOutcome::waiting:
     case HoldOutcome::full:
       return "BUSY there are as many reservations as the server keeps, try again later";

@@ -60,6 +60,7 @@ const std::map<std::string_view, Line> lines = {
     {"readwrite", {"", "+OK"}},
     {"reset", {"", "+RESET", {}, "+RESET"}},
     {"select", {"0", "+OK"}},
+    {"sluice.acquire", {"0 KEY k LIMIT 9 30 ALGORITHM concurrency", "*5", {"inline:k"}}},
     {"sluice.charge", {"ENTRIES 2 path=/login ip=a", "*7", {"login:a"}}},
     {"sluice.commit",
      {"hold-0000-0000-1 N 1 SUBJECT ENTRIES 2 path=/login ip=a", "*5", {"login:a"}}},

@@ -196,7 +196,7 @@ TEST(RespSession, ClientReplySilencesReplies) {
 }
 
 TEST(RespSession, AnswersCommandInfo) {
-  EXPECT_EQ(said("COMMAND COUNT\r\n"), ":46\r\n");
+  EXPECT_EQ(said("COMMAND COUNT\r\n"), ":47\r\n");
   EXPECT_EQ(said("COMMAND INFO echo nosuch\r\n"),
             "*2\r\n*10\r\n$4\r\necho\r\n:2\r\n*1\r\n+fast\r\n:0\r\n:0\r\n:0\r\n"
             "*2\r\n+@fast\r\n+@connection\r\n*0\r\n*0\r\n*0\r\n*-1\r\n");
@@ -248,6 +248,8 @@ TEST(RespSession, RefusesCommandsOfRedisByName) {
   };
   EXPECT_EQ(refused("SCAN", " 0"),
             "list counters with `sluice counters` or GET /v1/counters at the admin port\r\n");
+  EXPECT_EQ(refused("SLUICE.HOLDS", " tenant=a"),
+            "list what is held with `sluice holds` or GET /v1/holds at the admin port\r\n");
   EXPECT_EQ(refused("CLIENT UNBLOCK", " 7 ERROR"),
             "give SLUICE.WAIT a timeout, or close the connection that waits\r\n");
   for (const char* name :

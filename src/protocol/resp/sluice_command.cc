@@ -47,13 +47,15 @@ constexpr long double timeout_us_end = 4611686018427387904.0L;  // 2^62
 
 // Words that end a list of entries in any command. In bit sets the first word is bit 0, and so on.
 constexpr std::string_view grammar_words[] = {
-    "N",       "ALL",     "NOW",        "EACH",     "WITHNAME",  "ID",       "TTL",      "WAIT",
-    "HOLDER",  "SUBJECT", "WITHUNITS",  "LIMIT",    "ALGORITHM", "BURST",    "OVER",     "KEY",
-    "ENTRIES", "ZONE",    "WEEKSTARTS", "MONTHDAY", "YEARDAY",   "STARTSAT", "OVERDRAFT"};
+    "N",       "ALL",      "NOW",       "EACH",      "WITHNAME", "ID",         "TTL",
+    "WAIT",    "HOLDER",   "SUBJECT",   "WITHUNITS", "CLOSE",    "LIMIT",      "ALGORITHM",
+    "BURST",   "OVER",     "KEY",       "ENTRIES",   "ZONE",     "WEEKSTARTS", "MONTHDAY",
+    "YEARDAY", "STARTSAT", "OVERDRAFT", "MAXLEASE"};
 constexpr uint32_t n_option = 1, all_option = 2, now_option = 4, each_option = 8, name_option = 16,
                    id_option = 32, ttl_option = 64, wait_option = 128, holder_option = 256,
-                   subject_option = 512, units_option = 1024;
-constexpr uint32_t flag_options = all_option | each_option | name_option | units_option;
+                   subject_option = 512, units_option = 1024, close_option = 2048;
+constexpr uint32_t flag_options =
+    all_option | each_option | name_option | units_option | close_option;
 constexpr uint32_t hold_options = id_option | wait_option | holder_option | units_option;
 
 struct SluiceForm {
@@ -77,6 +79,7 @@ constexpr SluiceForm sluice_forms[] = {
     {"SLUICE.HELP", SluiceVerb::help, 1, 0},
     {"SLUICE.RESERVE", SluiceVerb::reserve, 5, n_option | hold_options, n_option},
     {"SLUICE.MRESERVE", SluiceVerb::mreserve, 6, hold_options},
+    {"SLUICE.ACQUIRE", SluiceVerb::acquire, 3, n_option | hold_options | close_option},
     {"SLUICE.EXTEND", SluiceVerb::extend, 2, n_option | ttl_option | units_option},
     {"SLUICE.COMMIT", SluiceVerb::commit, 4, n_option | subject_option, n_option},
     {"SLUICE.RELEASE", SluiceVerb::release, 2, 0},
@@ -148,6 +151,12 @@ std::optional<base::Duration> parse_seconds(std::string_view text) {
   return base::Duration{us};
 }
 
+// Reads a window or a lease: as in policies, or as seconds.
+std::optional<base::Duration> parse_length(std::string_view text) {
+  const auto length = base::parse_duration(text);
+  return length ? length : parse_seconds(text);
+}
+
 // Reads what Redis accepts as a float: a number of the C library, but without leading blanks, NaN,
 // overflow and underflow.
 std::optional<long double> parse_float(std::string_view word) {
@@ -195,7 +204,8 @@ class SluiceCommandReader {
       if (form.verb == SluiceVerb::mreserve && !read_units_of_subject()) return false;
     }
     if (!read_options(form)) return false;
-    if (form.verb == SluiceVerb::reserve) command_.units.push_back(std::exchange(command_.n, 1));
+    if (form.verb == SluiceVerb::reserve || form.verb == SluiceVerb::acquire)
+      command_.units.push_back(std::exchange(command_.n, 1));
     return true;
   }
 
@@ -288,12 +298,12 @@ class SluiceCommandReader {
     std::optional<limit::Calendar::Unit> unit;
     for (const CalendarUnitWord& one : calendar_unit_words)
       if (is_word(window, one.word)) unit = one.unit;
-    auto length = base::parse_duration(window);
-    if (!length) length = parse_seconds(window);
+    const auto length = parse_length(window);
     if (!length && !unit) return fail("ERR window is not a length of time");
     limit.window = unit ? limit::Calendar::nominal(*unit) : *length;
     limit::CalendarWords calendar;
     bool has_algorithm = false, has_burst = false, has_over = false, has_overdraft = false;
+    std::optional<base::Duration> longest;  // MAXLEASE
     int64_t& overdraft = command_.overdrafts.emplace_back(limit::Overdrafts::none);
     while (true) {
       if (!has_algorithm && take_word("ALGORITHM")) {
@@ -315,6 +325,10 @@ class SluiceCommandReader {
         has_overdraft = true;
         if (is_done()) return syntax_error();
         if (!read_units(words_[at_++], overdraft)) return false;
+      } else if (!longest && take_word("MAXLEASE")) {
+        if (is_done()) return syntax_error();
+        longest = parse_length(words_[at_++]);
+        if (!longest) return fail("ERR MAXLEASE is not a length of time");
       } else if (auto* const word = take_calendar_word(calendar)) {
         if (is_done()) return syntax_error();
         *word = words_[at_++];
@@ -322,7 +336,8 @@ class SluiceCommandReader {
         break;
       }
     }
-    return read_calendar(unit, calendar, has_algorithm, limit) && add_limit(limit, has_burst);
+    return read_calendar(unit, calendar, has_algorithm, limit) &&
+           add_limit(limit, has_burst, longest);
   }
 
   // The place of the word that comes next; null: it is none, or comes again.
@@ -366,7 +381,7 @@ class SluiceCommandReader {
     return limit.calendar || fail_by(limit::problem_of(its.fault, terms, false));
   }
 
-  bool add_limit(limit::Limit& limit, bool has_burst) {
+  bool add_limit(limit::Limit& limit, bool has_burst, std::optional<base::Duration> longest) {
     if (has_burst && limit.algorithm != Algorithm::token_bucket)
       return fail("ERR BURST is for token_bucket only");
     if (limit.algorithm == Algorithm::fixed_bucket) {
@@ -379,7 +394,15 @@ class SluiceCommandReader {
     if (!has_burst &&
         (limit.algorithm == Algorithm::token_bucket || limit.algorithm == Algorithm::fixed_bucket))
       limit.burst = limit.quota;
-    if (limit.algorithm == Algorithm::concurrency) limit.burst = limit.window.us;
+    if (longest) {
+      if (limit.algorithm != Algorithm::concurrency)
+        return fail("ERR MAXLEASE is for concurrency only");
+      if (longest->us < limit.window.us)
+        return fail("ERR MAXLEASE is shorter than the lease, which is the window");
+      if (longest->us > base::bounds::window_us_max)
+        return fail("ERR MAXLEASE is longer than 36600d");
+    }
+    if (limit.algorithm == Algorithm::concurrency) limit.burst = longest.value_or(limit.window).us;
     command_.limits.push_back(limit);
     return true;
   }
@@ -407,6 +430,7 @@ class SluiceCommandReader {
       if (option == each_option) command_.each = true;
       if (option == name_option) command_.with_name = true;
       if (option == units_option) command_.with_units = true;
+      if (option == close_option) command_.closes = true;
       if ((option & flag_options) == 0 && !read_value(option)) return false;
     }
     return (allowed & form.required) == 0 || syntax_error();
@@ -565,7 +589,7 @@ std::optional<Algorithm> algorithm_named(std::string_view word) {
 
 bool parse_sluice_command(std::span<const std::string_view> words, SluiceCommand& command) {
   command.verb = SluiceVerb::info;
-  command.all = command.each = command.with_name = command.with_units = false;
+  command.all = command.each = command.with_name = command.with_units = command.closes = false;
   command.n = 1;
   command.now.reset();
   command.id = command.holder = {};
@@ -629,6 +653,7 @@ void RespSession::sluice(Words words) {
       return wait();
     case SluiceVerb::reserve:
     case SluiceVerb::mreserve:
+    case SluiceVerb::acquire:
     case SluiceVerb::extend:
     case SluiceVerb::commit:
     case SluiceVerb::release:
@@ -945,15 +970,18 @@ constexpr std::string_view sluice_help[] = {
     "SLUICE.MRESERVE <ttl> <numsubjects> <subject> N <n> [<subject> N <n> ...] [ID <id>]",
     "    [HOLDER <text>] [WITHUNITS]",
     "    The same of several subjects, of all or of none.",
+    "SLUICE.ACQUIRE <ttl> <subject> [N <n>] [ID <id>] [WAIT <seconds>] [HOLDER <text>] [CLOSE]",
+    "    Take n places (default 1) for ttl seconds (0: the rule's lease), until they are released.",
+    "    CLOSE: at the latest until this connection ends.",
     "SLUICE.EXTEND <id> [N <n> [<n> ...]] [TTL <seconds>] [WITHUNITS]",
     "    Take n units more for a reservation, or none, and set its end.",
     "SLUICE.COMMIT <id> N <n> [<n> ...] [SUBJECT <subject> ...]",
     "    Settle a reservation with the n units that were used. A subject for each number: it is",
     "    charged if the id is unknown.",
     "SLUICE.RELEASE <id>",
-    "    Give all units of a reservation back.",
+    "    Give all units or places back.",
     "SLUICE.RENEW <id> [<ttl>]",
-    "    Let a reservation end so many seconds from now.",
+    "    Let a reservation, or places, end so many seconds from now.",
     "SLUICE.EXPLAIN <subject>",
     "    Tell which rules apply, which one decides, and their counters.",
     "SLUICE.INFO",
@@ -964,7 +992,7 @@ constexpr std::string_view sluice_help[] = {
     "    <key>=<value> [<key>=<value> ...]           (not of SLUICE.MTAKE)",
     "    ENTRIES <numentries> <key>=<value> [<key>=<value> ...]",
     "    KEY <key> LIMIT <quota> <window> [ALGORITHM <name>] [BURST <n>] [OVER COUNT]",
-    "    [OVERDRAFT <n>] [LIMIT ...]",
+    "    [OVERDRAFT <n>] [MAXLEASE <window>] [LIMIT ...]",
     "A <window> is 250ms, 60s, 1h, or a number of seconds; or of the calendar:",
     "    HOUR|DAY|WEEK|MONTH|YEAR [ZONE <name>] [WEEKSTARTS <day>] [MONTHDAY <n>]",
     "    [YEARDAY <MM-DD>] [STARTSAT <HH:MM>]",

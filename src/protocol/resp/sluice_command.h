@@ -10,19 +10,21 @@
 //   SLUICE.RESERVE   ttl subject N n [ID id] [WAIT seconds] [HOLDER text] [WITHUNITS]
 //   SLUICE.MRESERVE  ttl numsubjects (subject N n)... [ID id] [WAIT seconds] [HOLDER text]
 //                    [WITHUNITS]
+//   SLUICE.ACQUIRE   ttl subject [N n] [ID id] [WAIT seconds] [HOLDER text] [CLOSE] [WITHUNITS]
 //   SLUICE.EXTEND    id [N n...] [TTL seconds] [WITHUNITS]
 //   SLUICE.COMMIT    id N n... [SUBJECT subject]...
 //   SLUICE.RELEASE   id                                  SLUICE.RENEW     id [ttl]
 //
 //   subject   KEY=VALUE... up to the first word of this grammar (not of MTAKE)
 //             ENTRIES numentries KEY=VALUE...
-//             KEY key LIMIT quota window [ALGORITHM word] [BURST n] [OVER COUNT|REFUSE] [LIMIT ...]
+//             KEY key LIMIT quota window [ALGORITHM word] [BURST n] [MAXLEASE window]
+//                     [OVER COUNT|REFUSE] [OVERDRAFT n] [LIMIT ...]
 //             KEY key LIMIT quota HOUR|DAY|WEEK|MONTH|YEAR [ZONE name] [WEEKSTARTS day]
 //                     [MONTHDAY n] [YEARDAY MM-DD] [STARTSAT HH:MM] [OVER COUNT|REFUSE] [LIMIT ...]
 //   words     Command names, options, algorithms, windows and days may have any case. Options may
 //   have any order
-//             after the subject, ALGORITHM, BURST, OVER and the words of a calendar after the
-//             window of their limit; each at most once.
+//             after the subject, ALGORITHM, BURST, MAXLEASE, OVER, OVERDRAFT and the words of a
+//             calendar after the window of their limit; each at most once.
 //   entry     Split at the first `=`; the key must not be empty, the value may. 1 to
 //             sluice_entries_max entries; the rules decide about repeated keys.
 //   key       Any bytes; may be empty.
@@ -30,7 +32,8 @@
 //             in policies: 100, 10_000, 5k, 2M; 1 to base::bounds::quota_max.
 //   window    As in policies (250ms, 60s, 1h), or seconds with up to 6 digits after the point (and
 //             zeros after these); 1 us to base::bounds::window_us_max. For fixed_bucket it is 0,
-//             for concurrency the lease, which is also the longest.
+//             for concurrency the lease, which is also the longest without MAXLEASE, as long as the
+//             lease or longer.
 //             Or a word of the calendar.
 //   limits    1 to limit::slots_max, with at most limit::cells_max cells together. BURST is only
 //             for token_bucket, which is the default.
@@ -77,6 +80,7 @@ enum class SluiceVerb : uint8_t {
   help,
   reserve,
   mreserve,
+  acquire,
   extend,
   commit,
   release,
@@ -102,13 +106,14 @@ struct SluiceCommand {
   bool each = false;                    // EACH
   bool with_name = false;               // WITHNAME
   bool with_units = false;              // WITHUNITS
+  bool closes = false;                  // CLOSE
   int64_t n = 1;                        // 0 (PUT: 1) to base::bounds::quota_max
   std::optional<base::Time> now{};      // NOW
   std::string_view id{};                // ID, or the hold's; empty: there is none
   base::Duration timeout{};             // below 2^62 us; 0: SLUICE.WAIT: no bound; else no wait
   base::Duration ttl{};                 // of a hold; 0: the server's, or the one that it has
   std::string_view holder{};            // HOLDER
-  std::vector<int64_t> units;           // RESERVE, MRESERVE: of each subject; EXTEND, COMMIT: N
+  std::vector<int64_t> units;           // RESERVE ... ACQUIRE: of each subject; EXTEND, COMMIT: N
   std::vector<SluiceSubject> subjects;  // INFO, HELP, and commands of an id: none; COMMIT: none,
                                         // or one for each of `units`; MTAKE, MRESERVE: 1 or more;
                                         // else 1

@@ -35,7 +35,7 @@ struct Asked {
   SluiceVerb verb = SluiceVerb::info;
   std::vector<Subject> subjects;
   int64_t n = 1, timeout_us = 0, ttl_us = 0;
-  bool all = false, each = false, with_name = false, with_units = false;
+  bool all = false, each = false, with_name = false, with_units = false, closes = false;
   std::optional<int64_t> now_ms;
   std::string id, holder;
   std::vector<int64_t> units;
@@ -54,6 +54,7 @@ inline Asked asked_of(const SluiceCommand& command) {
   asked.each = command.each;
   asked.with_name = command.with_name;
   asked.with_units = command.with_units;
+  asked.closes = command.closes;
   asked.id = command.id;
   asked.holder = command.holder;
   asked.units = command.units;
@@ -72,9 +73,9 @@ inline Asked asked_of(const SluiceCommand& command) {
 }
 
 inline std::string name_of(SluiceVerb verb) {
-  const char* const names[] = {"TAKE",   "PEEK",    "PUT",     "RESET", "WAIT",    "MTAKE",
-                               "CHARGE", "EXPLAIN", "INFO",    "HELP",  "RESERVE", "MRESERVE",
-                               "EXTEND", "COMMIT",  "RELEASE", "RENEW"};
+  const char* const names[] = {"TAKE",    "PEEK",    "PUT",    "RESET",   "WAIT",    "MTAKE",
+                               "CHARGE",  "EXPLAIN", "INFO",   "HELP",    "RESERVE", "MRESERVE",
+                               "ACQUIRE", "EXTEND",  "COMMIT", "RELEASE", "RENEW"};
   return std::string("SLUICE.") + names[static_cast<size_t>(verb)];
 }
 
@@ -108,7 +109,7 @@ class Writer {
   Written write_of_hold(const Asked& asked, Written words) {
     using enum SluiceVerb;
     const SluiceVerb verb = asked.verb;
-    const bool reserves = verb == reserve || verb == mreserve;
+    const bool reserves = verb == reserve || verb == mreserve || verb == acquire;
     std::vector<Written> options;
     if (reserves) {
       words.push_back(seconds(asked.ttl_us));
@@ -116,13 +117,17 @@ class Writer {
       for (size_t i = 0; i < asked.subjects.size(); ++i) {
         append(words, written(asked.subjects[i], false));
         const Written units = {any_case("N"), std::to_string(asked.units.at(i))};
-        verb == mreserve ? append(words, units) : options.push_back(units);
+        if (verb == mreserve)
+          append(words, units);
+        else if (verb == reserve || asked.units.at(i) != 1 || choose_(2) == 1)
+          options.push_back(units);
       }
       if (!asked.id.empty()) options.push_back({any_case("ID"), asked.id});
       if (asked.timeout_us > 0 || choose_(4) == 1)
         options.push_back({any_case("WAIT"), seconds(asked.timeout_us)});
       if (!asked.holder.empty() || choose_(4) == 1)
         options.push_back({any_case("HOLDER"), asked.holder});
+      if (asked.closes) options.push_back({any_case("CLOSE")});
     } else {
       words.push_back(asked.id);
       if (!asked.units.empty()) {
@@ -204,6 +209,9 @@ class Writer {
       options.push_back({any_case("ALGORITHM"), any_case(upper(limit::name_of(limit.algorithm)))});
     if (is_default && (limit.burst != limit.quota || choose_(2) == 1))
       options.push_back({any_case("BURST"), units(limit.burst)});
+    if (limit.algorithm == limit::Algorithm::concurrency &&
+        (limit.burst != limit.window.us || choose_(2) == 1))
+      options.push_back({any_case("MAXLEASE"), window(limit.burst)});
     if (counts)
       options.push_back({any_case("OVER"), any_case("COUNT")});
     else if (choose_(4) == 1)
@@ -250,7 +258,7 @@ class AnyCommand {
 
   Asked make() {
     Asked asked;
-    asked.verb = static_cast<SluiceVerb>(dice_(16));
+    asked.verb = static_cast<SluiceVerb>(dice_(17));
     using enum SluiceVerb;
     const SluiceVerb verb = asked.verb;
     if (verb >= reserve) return of_hold(asked);
@@ -275,8 +283,8 @@ class AnyCommand {
   Asked of_hold(Asked asked) {
     using enum SluiceVerb;
     const SluiceVerb verb = asked.verb;
-    const bool reserves = verb == reserve || verb == mreserve;
-    size_t count = verb == reserve ? 1 : 0;
+    const bool reserves = verb == reserve || verb == mreserve || verb == acquire;
+    size_t count = verb == reserve || verb == acquire ? 1 : 0;
     if (verb == mreserve || verb == commit || (verb == extend && dice_(3) > 0))
       count = 1 + dice_(dice_(4) == 0 ? sluice_subjects_max : size_t{3});
     for (; count > 0; --count) asked.units.push_back(number(0, base::bounds::quota_max));
@@ -286,6 +294,7 @@ class AnyCommand {
     if (verb != commit && verb != release) asked.ttl_us = number(0, sluice_ttl_max.us);
     if (reserves && dice_(2) == 0) asked.timeout_us = number(0, (int64_t{1} << 62) - 1);
     if (reserves && dice_(2) == 0) asked.holder = text(0);
+    asked.closes = verb == acquire && dice_(2) == 0;
     asked.with_units = (reserves || verb == extend) && dice_(2) == 0;
     return asked;
   }
@@ -348,7 +357,9 @@ class AnyCommand {
     if (limit.algorithm == Algorithm::fixed_bucket) limit.burst = limit.quota;
     if (limit.algorithm == Algorithm::token_bucket)
       limit.burst = dice_(2) == 0 ? limit.quota : number(1, base::bounds::quota_max);
-    if (limit.algorithm == Algorithm::concurrency) limit.burst = limit.window.us;
+    if (limit.algorithm == Algorithm::concurrency)
+      limit.burst =
+          dice_(2) == 0 ? limit.window.us : number(limit.window.us, base::bounds::window_us_max);
     return limit;
   }
 

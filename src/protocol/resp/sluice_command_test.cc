@@ -55,6 +55,7 @@ std::string read(const Words& words) {
   if (command.each) text += " EACH";
   if (command.with_name) text += " WITHNAME";
   if (command.with_units) text += " WITHUNITS";
+  if (command.closes) text += " CLOSE";
   if (!command.id.empty()) (text += " ID=") += command.id;
   if (!command.holder.empty()) (text += " HOLDER=") += command.holder;
   if (command.ttl.us != 0) text += " ttl=" + std::to_string(command.ttl.us) + "us";
@@ -295,7 +296,7 @@ TEST(SluiceCommand, ReadsBackRandomCommands) {
     ASSERT_TRUE(parse(words, command)) << command.error << "\n" << testing::PrintToString(words);
     ASSERT_TRUE(sluice_model::asked_of(command) == asked) << testing::PrintToString(words);
   }
-  EXPECT_EQ(verbs.size(), 16u);
+  EXPECT_EQ(verbs.size(), 17u);
 }
 
 TEST(SluiceCommand, KeepsItsMemory) {
@@ -345,7 +346,7 @@ TEST(SluiceCommand, Helps) {
     EXPECT_TRUE(told.insert(name).second) << name;
   }
   std::set<std::string> all;
-  for (size_t verb = 0; verb < 16; ++verb)
+  for (size_t verb = 0; verb < 17; ++verb)
     all.insert(sluice_model::name_of(static_cast<SluiceVerb>(verb)));
   EXPECT_EQ(told, all);
 }

@@ -1,4 +1,4 @@
-"""The commands of docs/recipes.md, typed in their order; its programs are those of examples/llm."""
+"""The commands of docs/recipes.md, typed in their order; its programs are those of examples/llm and examples/places."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ class RecipesTest(unittest.TestCase):
     def test_the_page(self) -> None:
         with Manual(self, "docs/recipes.md") as manual:
             manual.follow()
-            self.assertEqual((len(manual.files), len(manual.servers), manual.commands), (7, 3, 8))
+            self.assertEqual((len(manual.files), len(manual.servers), manual.commands), (8, 4, 10))
             shown = dict(manual.files)
         examples = [path for name in ("llm", "places") for path in sorted((ROOT / "examples" / name).iterdir()) if path.is_file()]
         self.assertEqual({path.name: path.read_text(encoding="utf-8") for path in examples},
-                         {name: text for name, text in shown.items() if name not in ("billing.yaml", "pool.yaml")})
+                         {name: text for name, text in shown.items() if name != "billing.yaml"})
 
 
 if __name__ == "__main__":

@@ -221,6 +221,86 @@ for closed in (lambda: held.commit(1), lambda: held.extend(1), lambda: held.rele
     try: closed()
     except Error as error: print(error.name)
 """
+PLACES = """
+import threading, time
+from sluice_limiter import Error, Limit, Limiter, Refused
+RULES = '''rules:
+- { name: pool, match: { pool: '*' }, actor: pool, limit: { quota: 2, algorithm: concurrency, lease: 300ms, max_lease: 1h } }
+- { name: plain, match: { plain: '*' }, actor: plain, limit: { quota: 9, window: 1h } }
+'''
+limiter = Limiter(RULES, holds_max=100)
+left = lambda key="db": limiter.find("pool").peek(key).remaining
+
+# Held for longer than its lease, since a thread renews it; given back at the end of the body, also by an exception.
+with limiter.places("pool", "db") as held, limiter.places({"pool": "db"}):
+    first = held.until
+    assert left() == 0
+    time.sleep(0.7)
+    assert left() == 0 and not held.lost and held.until > first + 300_000
+    try:
+        with limiter.places("pool", "db"): raise AssertionError("entered")
+    except Refused as refused: print(refused, 0 < refused.decision.retry_after_us <= 300_000)
+assert left() == 2 and held.until == 0 and not held.lost
+try:
+    with held: raise KeyError("body")  # the same once more
+except KeyError: pass
+assert left() == 2
+with held: assert held.release() == 1  # in the body
+assert left() == 2 and len(threading.enumerate()) == 1
+
+# Without `with` nobody renews.
+two = limiter.places("pool", "two", n=2, lease=60)
+assert two.acquire().allowed and left("two") == 0 and two.renew(0.05) < limiter.now() + 60_000_000
+while not two.lost: time.sleep(0.01)
+assert left("two") == 2
+for wrong in (two.renew, two.acquire, lambda: two.release() or two.renew()):
+    try: wrong()
+    except (Error, ValueError) as error: print(error)
+
+# A lease that others end is lost, and told by the thread.
+told = threading.Event()
+def on_lost(its):
+    assert its is held and its.lost
+    told.set()
+held = limiter.places("pool", "lost", on_lost=on_lost)
+with held:
+    held._held.release()  # as by who else knows its id
+    assert told.wait(30) and held.lost
+assert left("lost") == 2
+
+# As of a process that was stopped: its clock says so before the thread does.
+late = limiter.places("pool", "late", lease=3600)
+with late:
+    late.renew(0.001)
+    time.sleep(0.01)
+    assert late.lost
+x = limiter.limits("x", Limit(1, 60_000_000, "concurrency"))
+with x.places("k", lease=0.5) as held: assert not x.take("k").allowed and held.until - limiter.now() <= 500_000
+assert x.take("k").allowed
+for wrong in (lambda: limiter.places("plain", "a").acquire(), lambda: limiter.places("none"), lambda: limiter.places({"a": "b"}).acquire(),
+              lambda: limiter.places("pool", "a", lease=0).acquire(), lambda: limiter.places("pool", "a", 2**64).acquire(),
+              lambda: Limiter(RULES).places("pool", "a").acquire()):
+    try: wrong()
+    except (Error, ValueError, OverflowError) as error: print(error)
+
+# Threads that hold one pool's places: never more than there are.
+pool, lock, out, most, refused = limiter.find("pool"), threading.Lock(), 0, 0, 0
+def work():
+    global out, most, refused
+    for _ in range(150):
+        try:
+            with pool.places("threads"):
+                with lock:
+                    out += 1
+                    most = max(most, out)
+                with lock: out -= 1
+        except Refused:
+            with lock: refused += 1
+threads = [threading.Thread(target=work) for _ in range(4)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+assert 0 < most <= 2 and left("threads") == 2, (most, left("threads"))
+"""
 ZERO_BYTES = """
 from sluice_limiter import Error, Limit, Limiter
 limiter = Limiter("rules: [{ name: r, match: { ip: '*' }, actor: ip, limit: { quota: 2, window: 1m } }]")
@@ -339,7 +419,7 @@ class Library(unittest.TestCase):
         (folder / "limits.yaml").write_text("rules: [{ name: r, match: { ip: '*' }, actor: ip, limit: { quota: 2, window: 1m } }]")
         blocks = re.findall(r"^```cpp\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
         blocks = [block for block in blocks if "sluice/durable.h" not in block]  # durable_test.py
-        self.assertEqual(len(blocks), 4)
+        self.assertEqual(len(blocks), 5)
         for number, block in enumerate(blocks):
             with self.subTest(block=block):
                 includes = re.findall(r"^#include .*$", block, re.MULTILINE)
@@ -350,7 +430,7 @@ class Library(unittest.TestCase):
                      *self.flags("--cflags", "--libs"), "-lsluice-client"])
                 self.assertEqual(run([str(program)], env=self.environment, cwd=folder), "done\n")
         blocks = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
-        self.assertEqual(len(blocks), 2)
+        self.assertEqual(len(blocks), 3)
         run([sys.executable, "-c", "".join(blocks)], env={**os.environ, "PYTHONPATH": str(ROOT / "bindings/python"),
                                                 "PYTHONDONTWRITEBYTECODE": "1", "SLUICE_LIMITER_LIBRARY": str(self.library)})
 
@@ -423,6 +503,14 @@ class Library(unittest.TestCase):
         self.assertEqual([line.split()[0] for line in lines[8:13]], ["ttl", "ttl", "cost", "units", "holds_max"])
         self.assertEqual(lines[13], "invalid_argument: options::holds_max must be 0 to 100000000")
         self.assertEqual(lines[14:], ["invalid_argument"] * 4)
+
+    def test_python_holds_places_while_a_body_runs(self) -> None:
+        lines = self.python(PLACES).splitlines()
+        self.assertEqual(lines[0], "0 of 2 units are left True")
+        self.assertEqual(lines[1:4], ["hold_ended", "the places are held already: release() them, or make others",
+                                      "no places are held: acquire() them"])
+        self.assertEqual([line.split()[0].rstrip(":") for line in lines[4:]],
+                         ["no_places", "unknown_rule", "no_places", "ttl", "cost", "too_many_holds"])
 
     def test_python_owes_no_more_than_the_overdraft(self) -> None:
         self.assertEqual(self.python(OVERDRAFT).splitlines(), [

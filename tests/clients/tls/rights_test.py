@@ -35,6 +35,7 @@ RESP: dict[tuple[str, ...], str] = {
     **{(command, *SUBJECT): "take" for command in ("SLUICE.TAKE", "SLUICE.CHARGE")},
     ("SLUICE.WAIT", "5", *SUBJECT): "take", ("SLUICE.MTAKE", "1", *SUBJECT): "take",
     ("SLUICE.RESERVE", "60", *SUBJECT, "N", "1"): "take", ("SLUICE.MRESERVE", "60", "1", *SUBJECT, "N", "1"): "take",
+    ("SLUICE.ACQUIRE", "0", "KEY", "pool", "LIMIT", "9", "30", "ALGORITHM", "concurrency"): "take",
     **{(f"SLUICE.{command}", "hold-0000-0000-1"): "take" for command in ("RELEASE", "RENEW")},  # unknown: -NOID
     **{(f"SLUICE.{command}", "hold-0000-0000-1", "N", "1"): "take" for command in ("EXTEND", "COMMIT")},
     **{(command, *SUBJECT): "put" for command in ("SLUICE.PUT", "SLUICE.RESET")},
@@ -69,12 +70,12 @@ ADMIN: dict[tuple[str, str], object] = {
     **{("GET", path): None for path in (
         "/metrics", "/v1/openapi.json", "/v1/status", "/v1/config", "/v1/rules", "/v1/overrides", "/v1/overrides/{id}",
         "/v1/counters", "/v1/counters/{key}", "/v1/top", "/v1/denials", "/v1/changes", "/v1/log",
-        "/v1/holds")},
+        "/v1/holds", "/v1/holds/{id}")},
     ("POST", "/v1/config/check"): "rules: []\n", ("POST", "/v1/reload"): {}, ("POST", "/v1/explain"): ENTRIES,
     ("POST", "/v1/overrides"): {},
     ("DELETE", "/v1/holds/{id}"): None, ("DELETE", "/v1/overrides/{id}"): None,
     ("DELETE", "/v1/counters/{key}"): None, ("PUT", "/v1/counters/{key}"): {"used": 0},
-    ("PUT", "/v1/log"): {"level": "info"},
+    ("PUT", "/v1/log"): {"level": "info"}, ("PUT", "/v1/holds/{id}"): {"ttl": 60},
 }
 
 

@@ -1,45 +1,193 @@
-"""examples/places: workers that share a pool of places; some are killed, one is stopped, and so is the server."""
+"""examples/places, with its own rules: programs that share places. Some are killed, one is stopped, and so is the server; what works
+at each moment is counted by the clock that all of them have in common."""
 
 from __future__ import annotations
 
+import json
 import os
+import random
+import selectors
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+import unittest
+import urllib.request
 from pathlib import Path
 
 from sluice_server import BINARY, LISTENING, ROOT, LimitedTest, Program, wait_until
 
-QUOTA = 3
 LEASE = 2.0
-CONFIG = """listen: [{{ protocol: http, address: "127.0.0.1:{port}" }}]
-store: {{ path: {path}, durability: always }}
-rules:
-  - name: pool
-    match: {{ pool: "*" }}
-    actor: pool
-    limit: {{ quota: {quota}, algorithm: concurrency, lease: 2s, max_lease: 10s }}
-"""
-# Says when it has a place and when it gives it up, by the clock that all processes share.
+POOL, OF_TENANT, OF_ALL, CONNECTIONS = 3, 2, 20, 4  # the quotas
+RULES = (ROOT / "examples/places/places.yaml").read_text(encoding="utf-8")
+# Threads that say when they have a place and when they give it up.
 WORKER = """
-import sys, time
-sys.path.append({folder!r})
+import json, os, sys, threading, time
 from places import place
-server, lease, work, turns = sys.argv[1], float(sys.argv[2]), float(sys.argv[3]), int(sys.argv[4])
-for _ in range(turns):
-    with place("gpu", server, lease, 60, "worker") as lost:
-        print("has", time.monotonic(), flush=True)
-        end = time.monotonic() + work
-        while time.monotonic() < end and not lost.is_set():
-            time.sleep(0.005)
-        print("lost" if lost.is_set() else "done", time.monotonic(), flush=True)
+server, lease, work, turns, entries = sys.argv[1], float(sys.argv[2]), float(sys.argv[3]), int(sys.argv[4]), json.loads(sys.argv[5])
+def say(word):
+    os.write(1, f"{word} {time.monotonic()}\\n".encode())
+def run():
+    for _ in range(turns):
+        with place(entries, server, lease, 60, "worker") as lost:
+            say("has")
+            lost.wait(work)
+            say("lost" if lost.is_set() else "done")
+threads = [threading.Thread(target=run) for _ in range(int(sys.argv[6]))]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
 """
+# Asks its database all the while.
+CLIENT = """
+import os, socket, sys, time
+from connections import connection
+server, lease, work, turns, port = sys.argv[1], float(sys.argv[2]), float(sys.argv[3]), int(sys.argv[4]), int(sys.argv[5])
+def say(word):
+    os.write(1, f"{word} {time.monotonic()}\\n".encode())
+class Opened:
+    def __init__(self):
+        self.socket = socket.create_connection(("127.0.0.1", port), 20)
+        self.ask()
+    def ask(self):
+        self.socket.sendall(b"?")
+        if self.socket.recv(1) != b"!": raise OSError("closed")
+    def close(self):
+        try: self.socket.shutdown(socket.SHUT_RDWR)
+        except OSError: pass
+        self.socket.close()
+for _ in range(turns):
+    try:
+        with connection(Opened, "acme", server=server, lease=lease) as opened:
+            say("has")
+            end = time.monotonic() + work
+            while time.monotonic() < end:
+                opened.ask()
+                time.sleep(0.002)
+            say("done")
+    except OSError:
+        say("lost")
+"""
+
+
+class Database:
+    """Answers each byte of at most `most` connections at a time, and refuses more: it closes them. What has been closed is seen
+    before what was opened after it."""
+
+    def __init__(self, test: unittest.TestCase, most: int) -> None:
+        self.most, self.seen, self.refused = most, 0, 0
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=100)
+        self.port = self._listener.getsockname()[1]
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._listener, selectors.EVENT_READ)
+        self._open: set[socket.socket] = set()
+        self._ended = False
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+        test.addCleanup(self._close)
+
+    def count(self) -> int:
+        return len(self._open)
+
+    def _run(self) -> None:
+        while not self._ended:
+            ready = [key.fileobj for key, _ in self._selector.select(0.1)]
+            for one in ready:
+                if one is not self._listener:
+                    self._answer(one)
+            if self._listener in ready:
+                self._accept()
+
+    def _accept(self) -> None:
+        one, _ = self._listener.accept()
+        if len(self._open) == self.most:
+            self.refused += 1
+            one.close()
+            return
+        self._open.add(one)
+        self.seen = max(self.seen, len(self._open))
+        self._selector.register(one, selectors.EVENT_READ)
+
+    def _answer(self, one: socket.socket) -> None:
+        try:
+            asked = one.recv(1000)
+            one.sendall(b"!" * len(asked))
+        except OSError:
+            asked = b""
+        if not asked:
+            self._selector.unregister(one)
+            self._open.discard(one)
+            one.close()
+
+    def _close(self) -> None:
+        self._ended = True
+        self._thread.join(10)
+        for one in [self._listener, *self._open]:
+            one.close()
+        self._selector.close()
+
+
+class Worker:
+    """A process that runs one of the programs above. `said`: what it has said, with the moments."""
+
+    def __init__(self, test: unittest.TestCase, program: str, *arguments: object) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", program, *map(str, arguments)], stdout=subprocess.PIPE, text=True,
+            env={"PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(ROOT / "examples/places")})
+        self.said: list[tuple[str, float]] = []
+        self.killed_at = float("inf")
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        test.addCleanup(self.end)
+
+    def _read(self) -> None:
+        for line in self.process.stdout or ():
+            word, at = line.split()
+            self.said.append((word, float(at)))
+
+    def awaits(self, count: int, what: str) -> str:
+        """The last word, once there are so many."""
+        wait_until(lambda: len(self.said) >= count, what)
+        return self.said[count - 1][0]
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self.killed_at = time.monotonic()
+
+    def finish(self, seconds_max: float) -> int:
+        status = self.process.wait(seconds_max)
+        self._reader.join(10)
+        return status
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self._reader.join(10)
+        if self.process.stdout:
+            self.process.stdout.close()
+
+    def moments(self) -> list[tuple[float, int]]:
+        """When it has one more at work, and one less; a process that was killed has none any more."""
+        changes = [(at, 1 if word == "has" else -1) for word, at in self.said]
+        return changes + [(self.killed_at, -1)] * sum(change for _, change in changes)
+
+
+def most_at_a_time(workers: list[Worker]) -> int:
+    working = most = 0
+    for _, change in sorted(moment for worker in workers for moment in worker.moments()):
+        working += change
+        most = max(most, working)
+    return most
 
 
 class Places(LimitedTest):
+    """With counters on disk."""
+
     test_seconds_max = 150
+    STORE = "path: {folder}/data, durability: always"
 
     def setUp(self) -> None:
         super().setUp()
@@ -49,94 +197,163 @@ class Places(LimitedTest):
         self.port = 0
         self.server = self.start()
         self.addCleanup(lambda: self.server.kill())
-        self.workers: list[subprocess.Popen[str]] = []
 
     def start(self) -> Program:
-        config = self.folder / "sluice.yaml"
-        config.write_text(CONFIG.format(port=self.port, path=self.folder / "data", quota=QUOTA))
-        server = Program([BINARY, "serve", "--config", str(config)], LISTENING)
+        text = RULES
+        for was, now in (("127.0.0.1:8000", f"127.0.0.1:{self.port}"), ("path: places, durability: always", self.STORE.format(folder=self.folder)),
+                         ("lease: 30s", f"lease: {LEASE:g}s"), ("quota: 40", f"quota: {CONNECTIONS}"),
+                         ('  - { protocol: admin, address: "127.0.0.1:8081" }\n', "")):
+            self.assertIn(was, text)
+            text = text.replace(was, now)
+        config = self.folder / "places.yaml"
+        config.write_text(text, encoding="utf-8")
+        server = Program([BINARY, "serve", "--config", str(config), "--admin", "off"], LISTENING)
         self.port = server.port
         return server
 
-    def work(self, seconds: float, turns: int) -> subprocess.Popen[str]:
-        worker = subprocess.Popen(
-            [sys.executable, "-c", WORKER.format(folder=str(ROOT / "examples/places")), f"127.0.0.1:{self.port}", str(LEASE),
-             str(seconds), str(turns)], stdout=subprocess.PIPE, text=True, env={"PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1"})
-        self.addCleanup(self.end, worker)
-        self.workers.append(worker)
-        return worker
+    def restart(self) -> None:
+        self.server.kill()
+        self.server = self.start()
 
-    @staticmethod
-    def end(worker: subprocess.Popen[str]) -> None:
-        worker.kill()
-        worker.wait()
-        if worker.stdout:
-            worker.stdout.close()
+    def work(self, seconds: float, turns: int, entries: dict[str, str] | None = None, threads: int = 1) -> Worker:
+        return Worker(self, WORKER, f"127.0.0.1:{self.port}", LEASE, seconds, turns, json.dumps(entries or {"pool": "gpu"}), threads)
 
-    @staticmethod
-    def said(worker: subprocess.Popen[str]) -> tuple[str, float]:
-        assert worker.stdout is not None
-        word, _, at = worker.stdout.readline().partition(" ")
-        return word, float(at or 0)
 
+class Pool(Places):
     def test_no_more_than_the_quota_work_at_a_time(self) -> None:
         workers = [self.work(0.02, 15) for _ in range(10)]
-        moments = []
         for worker in workers:
-            text, _ = worker.communicate(timeout=100)
-            lines = [line.split() for line in text.splitlines()]
-            self.assertEqual([word for word, _ in lines], ["has", "done"] * 15)
-            moments += [(float(at), 1 if word == "has" else -1) for word, at in lines]
-        working = most = 0
-        for _, change in sorted(moments):
-            working += change
-            most = max(most, working)
-        self.assertEqual(most, QUOTA)
+            self.assertEqual(worker.finish(100), 0)
+            self.assertEqual([word for word, _ in worker.said], ["has", "done"] * 15)
+        self.assertEqual(most_at_a_time(workers), POOL)
 
     def test_places_of_the_killed_come_back_and_no_sooner(self) -> None:
-        killed = [self.work(60, 1) for _ in range(QUOTA)]
+        killed = [self.work(60, 1) for _ in range(POOL)]
         for worker in killed:
-            self.assertEqual(self.said(worker)[0], "has")
+            self.assertEqual(worker.awaits(1, "it has a place"), "has")
         time.sleep(LEASE)  # they renew
         began = time.monotonic()
         for worker in killed:
             worker.kill()
-        others = [self.work(0, 1) for _ in range(QUOTA)]
+        others = [self.work(0, 1) for _ in range(POOL)]
         for worker in others:
-            word, at = self.said(worker)
+            worker.finish(60)
+            word, at = worker.said[0]
             self.assertEqual(word, "has")
             # The last renewal was at most a third of a lease before, or somewhat more on a busy machine.
             self.assertGreater(at - began, 0)
-            self.assertLess(at - began, 60)
 
     def test_who_is_stopped_for_longer_than_its_lease_is_told(self) -> None:
         stopped = self.work(60, 1)
-        self.assertEqual(self.said(stopped)[0], "has")
-        stopped.send_signal(signal.SIGSTOP)
-        others = [self.work(0, 1) for _ in range(QUOTA)]
-        for worker in others:
-            self.assertEqual(self.said(worker)[0], "has")
+        self.assertEqual(stopped.awaits(1, "it has a place"), "has")
+        stopped.process.send_signal(signal.SIGSTOP)
+        for worker in [self.work(0, 1) for _ in range(POOL)]:
+            self.assertEqual(worker.awaits(1, "it has a place"), "has")
         time.sleep(LEASE)
-        stopped.send_signal(signal.SIGCONT)
-        self.assertEqual(self.said(stopped)[0], "lost")
+        stopped.process.send_signal(signal.SIGCONT)
+        self.assertEqual(stopped.awaits(2, "it is told"), "lost")
 
     def test_a_server_that_is_killed_keeps_its_places(self) -> None:
-        workers = [self.work(30, 1) for _ in range(QUOTA)]
+        workers = [self.work(30, 1) for _ in range(POOL)]
         for worker in workers:
-            self.assertEqual(self.said(worker)[0], "has")
-        self.server.kill()
-        self.server = self.start()
+            self.assertEqual(worker.awaits(1, "it has a place"), "has")
+        self.restart()
         late = self.work(0, 1)
         time.sleep(2 * LEASE)
-        self.assertIsNone(late.poll())
+        self.assertEqual(late.said, [])
         for worker in workers:
-            self.assertIsNone(worker.poll(), "it has its place still")
+            self.assertEqual(len(worker.said), 1, "it has its place still")
         workers[0].kill()
-        wait_until(lambda: late.poll() is not None, "the place of the killed worker goes to the one that waits")
-        self.assertEqual(late.returncode, 0)
+        self.assertEqual(late.awaits(1, "the place of the killed worker goes to the one that waits"), "has")
+        self.assertEqual(late.finish(20), 0)
+
+    def test_a_server_that_does_not_answer_costs_its_holders_their_places_in_time(self) -> None:
+        worker = self.work(60, 1)
+        self.assertEqual(worker.awaits(1, "it has a place"), "has")
+        self.server.hold()
+        stopped = time.monotonic()
+        self.assertEqual(worker.awaits(2, "it is told"), "lost")
+        # Its last renewal was answered before the server was stopped.
+        self.assertLess(worker.said[1][1] - stopped, LEASE + 1)
+        self.server.go_on()
+
+
+class Exports(Places):
+    TENANTS, THREADS, TURNS = 12, 3, 8
+
+    def test_both_limits_hold_while_exporters_and_the_server_are_killed(self) -> None:
+        exporters = {tenant: self.work(0.3, self.TURNS, {"tenant": f"t{tenant}", "what": "exports"}, self.THREADS)
+                     for tenant in range(self.TENANTS)}
+        everything = list(exporters.values())
+        wait_until(lambda: sum(len(one.said) for one in everything) > 2 * OF_ALL, "exports go on")
+        for tenant in random.Random(1).sample(range(self.TENANTS), self.TENANTS // 3):
+            exporters[tenant].kill()
+        self.restart()
+        for one in everything:
+            if one.killed_at == float("inf"):
+                self.assertEqual(one.finish(100), 0)
+                self.assertEqual(len(one.said), 2 * self.THREADS * self.TURNS)
+        for one in everything:
+            self.assertLessEqual(most_at_a_time([one]), OF_TENANT)
+        self.assertLessEqual(most_at_a_time(everything), OF_ALL)
+        self.assertGreater(most_at_a_time(everything), OF_TENANT)
+
+    def test_what_one_limit_refuses_takes_nothing_of_the_other(self) -> None:
+        holders = [self.work(60, 1, {"tenant": f"t{tenant}", "what": "exports"}, OF_TENANT) for tenant in range(OF_ALL // OF_TENANT)]
+        for one in holders:
+            one.awaits(OF_TENANT, "it has both")
+        self.assertEqual(most_at_a_time(holders), OF_ALL)
+        late = self.work(0, 1, {"tenant": "late", "what": "exports"}, 1)
+        same = self.work(0, 1, {"tenant": "t0", "what": "exports"}, 1)
+        time.sleep(LEASE)
+        self.assertEqual((late.said, same.said), ([], []))
+        # Twenty are out of all, and it waits without a place of its own.
+        self.assertEqual(self.left("late"), [OF_TENANT, 0])
+        holders[1].kill()
+        self.assertEqual(late.awaits(1, "it has the place of one that was killed"), "has")
+        self.assertEqual(same.said, [], "its tenant has two")
+        holders[0].kill()
+        self.assertEqual(same.awaits(1, "it has the place of one that was killed"), "has")
+
+    def left(self, tenant: str) -> list[int]:
+        body = json.dumps({"entries": {"tenant": tenant, "what": "exports"}, "n": 0, "detail": True}).encode()
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}/v1/peek", body, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            return [one["remaining"] for one in json.load(answer)["limits"]]
+
+
+class Connections(Places):
+    def client(self, database: Database, seconds: float, turns: int) -> Worker:
+        return Worker(self, CLIENT, f"127.0.0.1:{self.port}", LEASE, seconds, turns, database.port)
+
+    def test_there_are_never_more_than_the_database_allows(self) -> None:
+        database = Database(self, CONNECTIONS)
+        clients = [self.client(database, 0.1, 12) for _ in range(9)]
+        wait_until(lambda: sum(len(one.said) for one in clients) > 30, "they work")
+        for one in clients[:3]:
+            one.kill()
+        wait_until(lambda: sum(len(one.said) for one in clients[3:]) > 60, "the others go on")
+        self.restart()
+        for one in clients[3:]:
+            self.assertEqual(one.finish(100), 0)
+            self.assertEqual(len(one.said), 2 * 12, one.said)
+        self.assertEqual((database.seen, database.refused), (CONNECTIONS, 0))
+
+    def test_one_that_is_stopped_has_its_connection_until_it_goes_on(self) -> None:
+        database = Database(self, CONNECTIONS + 1)
+        stopped = self.client(database, 60, 1)
+        self.assertEqual(stopped.awaits(1, "it has a connection"), "has")
+        stopped.process.send_signal(signal.SIGSTOP)
+        others = [self.client(database, 60, 1) for _ in range(CONNECTIONS)]
+        for one in others:
+            self.assertEqual(one.awaits(1, "it has a connection"), "has")
+        # This is what no lease prevents, and why a quota is below the database's own limit.
+        self.assertEqual((database.count(), database.refused), (CONNECTIONS + 1, 0))
+        stopped.process.send_signal(signal.SIGCONT)
+        self.assertEqual(stopped.awaits(2, "its connection was closed"), "lost")
+        wait_until(lambda: database.count() == CONNECTIONS, "the connection is closed")
+        self.assertEqual([len(one.said) for one in others], [1] * CONNECTIONS)
 
 
 if __name__ == "__main__":
-    import unittest
-
     unittest.main()

@@ -103,6 +103,26 @@ class EveryProtocol:
             with self.assertRaisesRegex(redis.ResponseError, "^NOID "):
                 client.execute_command(f"SLUICE.{command[0]}", "hold-0000-0000-2", *command[1:])
 
+    def test_places_are_given_back_by_release_and_with_their_connection(self) -> None:
+        pool = ("KEY", "pool", "LIMIT", 2, "30s", "ALGORITHM", "concurrency", "MAXLEASE", "5m")
+        client, other = self.client(decode_responses=True), self.client(decode_responses=True)
+        one, hold, limit, remaining, ttl_ms = client.execute_command("SLUICE.ACQUIRE", 0, *pool)
+        self.assertEqual((one, limit, remaining), (1, 2, 1))
+        self.assertTrue(0 < ttl_ms <= 30_000)
+        self.assertTrue(60_000 < client.execute_command("SLUICE.RENEW", hold, 600) <= 300_000)
+        self.assertEqual(other.execute_command("SLUICE.ACQUIRE", 60, *pool, "CLOSE")[0], 1)
+        denied, none, _, _, retry_ms = client.execute_command("SLUICE.ACQUIRE", 0, *pool)
+        self.assertEqual((denied, none), (0, None))
+        self.assertTrue(0 < retry_ms <= 60_000)
+        with client.pipeline(transaction=True) as pipeline:
+            pipeline.execute_command("SLUICE.ACQUIRE", 0, *pool, "WAIT", 60)
+            self.assertEqual(pipeline.execute()[0][0], 0, "in a transaction nothing waits")
+        other.close()
+        self.assertEqual(client.execute_command("SLUICE.ACQUIRE", 0, *pool, "WAIT", 60)[0], 1)
+        self.assertEqual(client.execute_command("SLUICE.RELEASE", hold), 1)
+        with self.assertRaisesRegex(redis.ResponseError, "^NOPLACES "):
+            client.execute_command("SLUICE.ACQUIRE", 0, "KEY", "rate", "LIMIT", 2, "1h")
+
     def test_errors_raise_and_the_connection_continues(self) -> None:
         client = self.client()
         with self.assertRaisesRegex(redis.ResponseError, "Couldn't parse as integer: x"):

@@ -1,4 +1,5 @@
-// A window of the calendar as one text, taken apart: "month@Europe/Berlin,month_day=9". The server
+// What dialects say of a limit that comes with a request: why it cannot be sent, and a window of
+// the calendar, which is one text, taken apart: "month@Europe/Berlin,month_day=9". The server
 // judges its parts. Pure.
 #pragma once
 
@@ -35,16 +36,24 @@ bool each_calendar_word(std::string_view text, const Put& put) {
   return true;
 }
 
-inline constexpr const char* calendar_problem =
-    "a limit's calendar must begin with hour, day, week, month or year, as in "
-    "\"month@Europe/Berlin\", and have no window, burst or other algorithm beside it";
-
-// May the limit, which names a calendar, be sent?
-inline bool is_calendar(const client_limit& limit) {
-  return limit.window.count() == 0 && limit.burst == 0 &&
-         (limit.algorithm == client_algorithm::token_bucket ||
-          limit.algorithm == client_algorithm::aligned_window) &&
-         each_calendar_word(limit.calendar, [](std::string_view, std::string_view) {});
+// Why the limit cannot be sent; null: it can.
+inline const char* problem_of(const client_limit& limit) {
+  if (limit.quota < 1 || limit.window.count() < 0 || limit.burst < 0)
+    return "a limit's quota must be 1 or more, its window and burst 0 or more";
+  const bool may_be_calendar =
+      limit.calendar.empty() ||
+      (limit.window.count() == 0 && limit.burst == 0 &&
+       (limit.algorithm == client_algorithm::token_bucket ||
+        limit.algorithm == client_algorithm::aligned_window) &&
+       each_calendar_word(limit.calendar, [](std::string_view, std::string_view) {}));
+  if (!may_be_calendar)
+    return "a limit's calendar must begin with hour, day, week, month or year, as in "
+           "\"month@Europe/Berlin\", and have no window, burst or other algorithm beside it";
+  if (limit.max_lease.count() != 0 &&
+      (limit.algorithm != client_algorithm::concurrency || limit.max_lease < limit.window))
+    return "max_lease is of concurrency alone, and not below the limit's window, which is the "
+           "lease";
+  return nullptr;
 }
 
 }  // namespace sluice::calls
