@@ -367,10 +367,6 @@ bool Engine::charge_unknown(Batch& batch) {
     batch.hold->outcome = HoldOutcome::failed;
     return true;
   }
-  if (plan.meets_places && !decider_.deps().holds->keeps_places()) {
-    batch.hold->outcome = HoldOutcome::no_places;
-    return true;
-  }
   bool known = false;
   if (!decider_.deps().holds->charge_unknown(*batch.hold, batch.plan.batch(), plan.shares,
                                              batch.now, {&decider_.completions(), batch.ticket},
@@ -399,7 +395,7 @@ bool Engine::reserve(Batch& batch) {
     batch.hold_step = Batch::HoldStep::answered;
     return true;
   }
-  if ((call.is_place && !plan.has_places) || (plan.meets_places && !holds.keeps_places())) {
+  if (call.is_place && !plan.has_places) {
     call.outcome = HoldOutcome::no_places;
     batch.hold_step = Batch::HoldStep::answered;
     return true;

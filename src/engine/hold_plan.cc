@@ -20,7 +20,6 @@ HoldPlan::HoldPlan(policy::Plan& plan, std::span<const request::Request> request
       store::HoldBook::Share& share = shares[step.charge];
       share.subjects |= uint64_t{1} << subject;
       share.rule = step.rule->name;
-      meets_places |= std::ranges::any_of(plan.charge(step).limits, limit::has_places);
       if (step.rule->mode != policy::Mode::enforce) continue;
       if (std::exchange(any, true))
         terms.join(step.rule->reserve);

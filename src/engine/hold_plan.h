@@ -29,7 +29,6 @@ struct HoldPlan {
   bool any = false;                            // an enforced rule decides, or the door has terms
   // An enforced limit has places: the shortest lease, and the longest that all of them allow.
   bool has_places = false;
-  bool meets_places = false;  // a limit has places, also one in shadow
   base::Duration lease = base::never, lease_max = base::never;
   // Lists of limits that differ came for one counter: sessions refuse them.
   bool is_mixed = false;

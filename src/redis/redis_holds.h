@@ -55,7 +55,6 @@ class RedisHolds final : public store::HoldBook {
                std::span<const int64_t> units, base::Time now, const Asker& asker) override;
   // With the time of each call it blocks.
   void close(uint64_t owner, base::Time now) override;
-  bool keeps_places() const override { return true; }
   // Requests of this server wait in order of arrival, those of several in none.
   bool can_wait() const override { return true; }
   bool reserve_or_wait(request::HoldCall& call, const request::HoldTerms& terms,

@@ -72,8 +72,6 @@ class HoldBook {
   };
   // Can a reserve wait?
   virtual bool can_wait() const { return false; }
-  // Can it hold places (limit/concurrency.h)?
-  virtual bool keeps_places() const { return false; }
   // As `reserve`, where the last group may wait (Group::may_wait). If it is parked the call is
   // `waiting`, and `wait` is what the grant needs: it must live until `grant` or `drop`. If `wait`
   // is set the same reserve is parked already and asked again, by its last group alone; `wait` is

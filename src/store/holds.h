@@ -52,7 +52,6 @@ class Holds final : public HoldBook {
                const request::Batch& batch, std::span<const Share> shares,
                std::span<const int64_t> units, base::Time now, const Asker& asker) override;
   bool can_wait() const override { return true; }
-  bool keeps_places() const override { return true; }
   bool reserve_or_wait(request::HoldCall& call, const request::HoldTerms& terms,
                        const request::Batch& batch, std::span<const Share> shares,
                        std::span<const int64_t> units, base::Time now, const Asker& asker,
