@@ -305,14 +305,18 @@ local function give_back(s, l, was, p, at, its, units, g, to)
     local back = least(s[4], most)
     return {s[1], s[2], s[3], s[4] - back}, back
   elseif a == 'p' then
-    local runs = places_of(s)
+    -- Out of later runs where that one has fewer: others that were merged behind gave theirs back.
+    local runs, moved = places_of(s), Z
     local run = now < at and run_of(runs, at)
     if not run then return s, Z end
-    local moved = least(runs[run + 1], most)
-    runs[run + 1] = runs[run + 1] - moved
-    if runs[run + 1] <= Z then
-      table.remove(runs, run)
-      table.remove(runs, run)
+    while run and moved < most do
+      local some = least(runs[run + 1], most - moved)
+      moved, runs[run + 1] = moved + some, runs[run + 1] - some
+      if runs[run + 1] <= Z then
+        table.remove(runs, run)
+        table.remove(runs, run)
+      end
+      run = run_of(runs, at)
     end
     if to then runs = add_run(runs, to, moved, l[4]) end
     return runs, moved
@@ -685,7 +689,7 @@ H.reserve = function()
   read_groups()
   if r then
     if r.s ~= 'h' then return gone() end
-    if r.c ~= A[9] then outcome = 'i' return end
+    if r.c ~= A[9] or (r.p or false) ~= (find(A[11], 'p', 1, true) ~= nil) then outcome = 'i' return end
     -- The counters tell how they stand.
     verb, repeated, reserved = 'p', 1, r.n
     for _, group in ipairs(groups) do settle_group(group, 'p', false) end

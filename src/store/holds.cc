@@ -897,7 +897,7 @@ bool Holds::answer_if_known(HoldCall& call, Shard& shard, const std::string& nam
     call.used = record->used;
     return true;
   }
-  if (record->content != call.content) {
+  if (record->content != call.content || record->is_place != call.is_place) {
     call.outcome = HoldOutcome::in_use;
     return true;
   }

@@ -48,7 +48,7 @@ struct World {
             .limits_id = limits.id()};
   }
   HoldCall reserve(std::string_view id, std::array<int64_t, 2> units, base::Duration ttl = {},
-                   uint64_t content = 0, std::string_view user = {}) {
+                   uint64_t content = 0, std::string_view user = {}, bool is_place = false) {
     std::vector<request::Charge> charges{charge("a", Verb::reserve, units[0]),
                                          charge("b", Verb::reserve, units[1]),
                                          charge("both", Verb::reserve, units[0] + units[1])};
@@ -56,7 +56,12 @@ struct World {
     for (uint32_t i = 0; i < charges.size(); ++i) charges[i].decision_first = i;
     request::Group group{.charge_count = 3};
     const std::vector<Holds::Share> shares{{1, "a"}, {2, "b"}, {3, "both"}};
-    HoldCall call{.user = user, .id = id, .content = content, .ttl = ttl, .holder = "somebody"};
+    HoldCall call{.user = user,
+                  .id = id,
+                  .content = content,
+                  .ttl = ttl,
+                  .holder = "somebody",
+                  .is_place = is_place};
     EXPECT_TRUE(
         holds.reserve(call, terms, {{&group, 1}, charges, decisions}, shares, units, {now}, {}));
     return call;
@@ -373,6 +378,13 @@ TEST(Holds, AnotherUsersIdIsUnknown) {
   EXPECT_EQ(world.ask(HoldAsk::release, first_id, {}, {}, "ann").outcome, HoldOutcome::done);
 }
 
+TEST(Holds, AnAcquireIsNotTheReserveOfItsId) {
+  World world;
+  world.reserve(first_id, {1, 0});
+  EXPECT_TRUE(world.reserve(first_id, {1, 0}).repeated);
+  EXPECT_EQ(world.reserve(first_id, {1, 0}, {}, 0, {}, true).outcome, HoldOutcome::in_use);
+}
+
 TEST(Holds, ManyExtensionsKeepTheirBound) {
   World world;
   ASSERT_EQ(world.reserve(first_id, {0, 0}).outcome, HoldOutcome::done);
@@ -387,7 +399,7 @@ TEST(Holds, ManyExtensionsKeepTheirBound) {
 
 // Ids of the server, one limit, no holder: as most reservations are.
 TEST(Holds, AreSmall) {
-  if (tests::sanitized) GTEST_SKIP() << "a sanitizer's memory is not the program's";
+  if (::sluice::tests::sanitized) GTEST_SKIP() << "a sanitizer's memory is not the program's";
   World world({.most = 200'000});
   const auto resident = [] {
     size_t pages = 0, all = 0;

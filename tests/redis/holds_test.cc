@@ -414,11 +414,13 @@ TEST(RedisHolds, GiveBackAsTheTableInMemoryWithEachAlgorithm) {
 TEST(RedisHolds, HoldPlacesAsTheTableInMemory) {
   const Limit places = limit_of(Algorithm::concurrency, 12, 30, 72),
               fewer = limit_of(Algorithm::concurrency, 7, 12, 40),
-              many = limit_of(Algorithm::concurrency, 60, 30, 72);
+              many = limit_of(Algorithm::concurrency, 60, 30, 72),
+              crowd = limit_of(Algorithm::concurrency, 200, 3'000, 3'000);  // more than 32 ends
   const Limit rate = limit_of(Algorithm::token_bucket, 7, 40, 20);
   for (const bool acquires : {true, false}) {
     EXPECT_EQ(differs({{places}}, 40, 21, 12, acquires), "");
     EXPECT_EQ(differs({{many}}, 20, 22, 12, acquires), "");
+    EXPECT_EQ(differs({{crowd}}, 10, 26, 60, acquires), "");
     EXPECT_EQ(differs({{rate, places}}, 25, 23, 12, acquires), "");
     EXPECT_EQ(differs({{places, fewer}}, 20, 24, 12, acquires), "");
   }

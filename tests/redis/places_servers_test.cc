@@ -43,12 +43,13 @@ class Server {
     used();  // connected
   }
 
-  HoldCall acquire(std::string_view id, int64_t n, base::Duration ttl, uint64_t owner = 0) {
+  HoldCall acquire(std::string_view id, int64_t n, base::Duration ttl, uint64_t owner = 0,
+                   bool is_place = true) {
     request::Charge one = charge(Verb::reserve, n);
     limit::Decision decision;
     request::Group group{.charge_count = 1};
     const HoldBook::Share share{1, "rule"};
-    HoldCall call{.id = id, .ttl = ttl, .is_place = true, .owner = owner};
+    HoldCall call{.id = id, .ttl = ttl, .is_place = is_place, .owner = owner};
     const HoldTerms terms{.ttl_max = {limit_.burst}, .ignores_late = true};
     EXPECT_TRUE(world_.ask_book([&](const HoldBook::Asker& asker) {
       return book_->reserve(call, terms, {{&group, 1}, {&one, 1}, {&decision, 1}}, {&share, 1},
@@ -128,6 +129,15 @@ TEST(PlaceServers, SettleEachOthersPlaces) {
   EXPECT_EQ(one.events(HoldBook::Event::held), 1u);
   EXPECT_EQ(other.events(HoldBook::Event::released), 1u);
   EXPECT_EQ(other.events(HoldBook::Event::refused), 2u);
+}
+
+TEST(PlaceServers, AReservationIsNotTheAcquireOfItsId) {
+  const tests::RedisServer redis;
+  Server server(StoreWorld::options_for(redis));
+  ASSERT_EQ(server.acquire(an_id, 1, base::seconds(300)).outcome, HoldOutcome::done);
+  EXPECT_TRUE(server.acquire(an_id, 1, base::seconds(300)).repeated);
+  EXPECT_EQ(server.acquire(an_id, 1, base::seconds(300), 0, false).outcome, HoldOutcome::in_use);
+  EXPECT_EQ(server.used(), 1);
 }
 
 TEST(PlaceServers, APlaceAndItsHoldEndInOneMomentAndAreNotRevived) {

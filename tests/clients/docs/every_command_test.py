@@ -83,6 +83,7 @@ TYPED = {
     ("docs/proxies.md", "Limit by API key and by tenant"): Test(f"{DOCS}/proxies_test.py", "## Limit by API key and by tenant"),
     ("docs/redis.md", "Start"): Test(f"{DOCS}/redis_test.py", "## Start"),
     ("docs/resp.md", "Try it"): Test("tests/e2e/resp_test.cc", "## Try it"),
+    ("docs/resp.md", "Places"): Test("tests/e2e/resp_test.cc", "## Places"),
     ("docs/resp.md", "Rules of a policy"): Test(f"{DOCS}/resp_test.py", "## Rules of a policy"),
     ("docs/security.md", ""): Test(f"{DOCS}/security_test.py", 'PAGE = "docs/security.md"'),
     ("docs/tasks.md", ""): Test(f"{DOCS}/tasks_test.py", 'Manual(self, "docs/tasks.md")'),
