@@ -252,7 +252,8 @@ std::string RespSession::error_of_hold(const HoldCall& call) const {
       return "ERR N must have one number for each subject of the reservation: " +
              std::to_string(call.reserved.size());
     case HoldOutcome::no_places:
-      return "NOPLACES no limit that applies to this subject has places: ACQUIRE is for limits with "
+      return "NOPLACES no limit that applies to this subject has places: ACQUIRE is for limits "
+             "with "
              "`algorithm: concurrency`; RESERVE takes units of all others";
     case HoldOutcome::waiting:
     case HoldOutcome::full:
