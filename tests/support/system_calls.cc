@@ -1,9 +1,9 @@
 #include "tests/support/system_calls.h"
 
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -26,6 +26,10 @@ long ask(int request, pid_t thread, uintptr_t address = 0, uintptr_t data = 0) {
 
 // The thread that makes it must make all calls, as the kernel has it.
 class Tracer {
+  struct Calls {
+    size_t all = 0, sends = 0;
+  };
+
  public:
   // False: it is not allowed.
   bool begin(pid_t pid) {
@@ -33,7 +37,7 @@ class Tracer {
     for (const auto& entry : std::filesystem::directory_iterator(tasks)) {
       const pid_t thread = std::stoi(entry.path().filename().string());
       if (ask(PTRACE_SEIZE, thread, 0, PTRACE_O_TRACESYSGOOD) != 0) return false;
-      calls_[thread] = 0;
+      calls_[thread] = {};
       ask(PTRACE_INTERRUPT, thread);
     }
     // Each is stopped once, and counted from then on.
@@ -47,13 +51,13 @@ class Tracer {
     const pid_t thread = next(status);
     if (thread <= 0) return false;
     if (!WIFSTOPPED(status)) return calls_.erase(thread) > 0;
-    if (WSTOPSIG(status) == call_stop && is_entry(thread)) ++calls_[thread];
+    if (WSTOPSIG(status) == call_stop) count(thread);
     ask(PTRACE_SYSCALL, thread, 0, signal_of(status));
     return true;
   }
 
   void end() {
-    std::map<pid_t, size_t> left = calls_;
+    std::map<pid_t, Calls> left = calls_;
     for (const auto& [thread, calls] : left) ask(PTRACE_INTERRUPT, thread);
     while (!left.empty()) {
       int status = 0;
@@ -64,10 +68,11 @@ class Tracer {
     }
   }
 
-  size_t most() const {
-    size_t most = 0;
-    for (const auto& [thread, calls] : calls_) most = std::max(most, calls);
-    return most;
+  size_t of_sender() const {
+    Calls sender;
+    for (const auto& [thread, calls] : calls_)
+      if (calls.sends >= sender.sends) sender = calls;
+    return sender.all;
   }
 
  private:
@@ -77,11 +82,14 @@ class Tracer {
     if (thread <= 0) std::this_thread::sleep_for(std::chrono::microseconds(20));
     return thread;
   }
-  static bool is_entry(pid_t thread) {
+  void count(pid_t thread) {
     __ptrace_syscall_info info{};
-    return ask(PTRACE_GET_SYSCALL_INFO, thread, sizeof info, reinterpret_cast<uintptr_t>(&info)) >
-               0 &&
-           info.op == PTRACE_SYSCALL_INFO_ENTRY;
+    if (ask(PTRACE_GET_SYSCALL_INFO, thread, sizeof info, reinterpret_cast<uintptr_t>(&info)) <=
+            0 ||
+        info.op != PTRACE_SYSCALL_INFO_ENTRY)
+      return;
+    ++calls_[thread].all;
+    if (info.entry.nr == SYS_sendto) ++calls_[thread].sends;
   }
   // The signal that the thread was about to get, if it has stopped for one.
   static uintptr_t signal_of(int status) {
@@ -89,7 +97,7 @@ class Tracer {
     return other ? 0 : static_cast<uintptr_t>(WSTOPSIG(status));
   }
 
-  std::map<pid_t, size_t> calls_;  // by thread
+  std::map<pid_t, Calls> calls_;  // by thread
 };
 
 }  // namespace
@@ -97,7 +105,7 @@ class Tracer {
 std::optional<size_t> count_system_calls(pid_t pid, const std::function<void()>& work) {
   std::promise<int> begun;
   std::atomic<bool> over{false};
-  size_t most = 0;
+  size_t calls = 0;
   std::thread tracing([&] {
     Tracer tracer;
     if (!tracer.begin(pid)) {
@@ -107,7 +115,7 @@ std::optional<size_t> count_system_calls(pid_t pid, const std::function<void()>&
     }
     begun.set_value(0);
     while (!over || tracer.serve()) tracer.serve();
-    most = tracer.most();
+    calls = tracer.of_sender();
     tracer.end();
   });
   const int error = begun.get_future().get();
@@ -115,7 +123,7 @@ std::optional<size_t> count_system_calls(pid_t pid, const std::function<void()>&
   over = true;
   tracing.join();
   errno = error;
-  return error == 0 ? std::optional(most) : std::nullopt;
+  return error == 0 ? std::optional(calls) : std::nullopt;
 }
 
 }  // namespace sluice::tests
