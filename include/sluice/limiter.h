@@ -223,9 +223,9 @@ struct entry {
   std::string_view value;
 };
 
-/// Names a reservation, or places: 128 random bits, so whoever knows it may settle it. All 0 name
-/// none. A plain value, which may be written down and used by any thread; it is of use to its
-/// limiter alone, or to who opens its directory next (sluice/durable.h).
+/// Names a reservation, or places: 128 random bits, so a caller that knows it may settle it. All 0
+/// name none. A plain value, which may be written down and used by any thread; it is of use to its
+/// limiter alone, or to the next one that opens its directory (sluice/durable.h).
 struct hold {
   std::uint64_t high = 0;  ///< the first 64 bits
   std::uint64_t low = 0;   ///< the other ones
@@ -438,7 +438,7 @@ class SLUICE_API limiter {
   /// `lease`: up to hold_ttl_max; 0: as long as the limits say, the shortest of them. A longer one
   /// than the `max_lease` of a rule, or the `window` of a limit in code, is cut, see
   /// reservation::until. `each`: as of reserve(). A refusal's retry_after is the time until enough
-  /// leases end if nobody renews. errc::no_places: no limit that applies has places, and nothing
+  /// leases end if none is renewed. errc::no_places: no limit that applies has places, and nothing
   /// was taken. renew(), extend(), release() go by the name; commit() of a place that has ended is
   /// errc::hold_ended, and else gives it back whole.
   reservation acquire(view<struct charge> charges, duration lease, time_point now,

@@ -107,7 +107,7 @@ void append_applied(std::string& out, const RuleExplanation& e, Moment at, bool 
   out += "      actor: " + words_for_actor(e) + "\n";
   out += "      counter: " + printable(e.counter) + "\n";
   if (!e.rule->fair_by.empty())
-    out += "      who waits: in turn by " + in_ticks(e.rule->fair_by) + "\n";
+    out += "      waiting: in turn by " + in_ticks(e.rule->fair_by) + "\n";
 }
 
 void append(std::string& out, const RuleExplanation& e, Moment at, bool coloured) {

@@ -118,8 +118,8 @@ struct Rule {
   // The limits that count: a take that they refuse is charged to them all the same.
   limit::LimitMask counts = 0;
   request::HoldTerms reserve{};  // of reservations
-  // Who waits is served in turn by the values of this entry; an absent one counts as empty. Empty:
-  // in order of arrival.
+  // Requests that wait are served in turn by their values of this entry; an absent one counts as
+  // empty. Empty: in order of arrival.
   std::string fair_by;
   // The most debt of its limits. Null: none has an overdraft. Limits of an override keep it.
   std::shared_ptr<const limit::Overdrafts> overdrafts;

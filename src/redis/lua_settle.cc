@@ -831,26 +831,23 @@ function U.l(s, m, p, q, w, b, c)
   end
   return next
 end
--- From the run of its end alone, or of many runs the one that it may have been merged into: another
--- one's place must not come back early.
+-- A run that had to be merged is in a later one of the same slot (limit/concurrency.h), and so is
+-- the rest where others that were merged with it have gone.
 function U.p(s, m, p, q, w, b, c)
-  if c <= Z or m <= now or not s[1] then return s end
-  local at
-  for i = 1, #s, 2 do
-    if s[i] < m then break end
-    at = i
-  end
-  if not at or s[at + 1] < c then return nil end
-  if s[at] ~= m and (#s < 64 or div(s[at], slot_of(b)) ~= div(m, slot_of(b))) then return nil end
-  local next = {}
-  for i = 1, #s, 2 do
+  if m <= now or not s[1] then return s end
+  local length, next, rest = slot_of(b), {}, c
+  for i = #s - 1, 1, -2 do
     local units = s[i + 1]
-    if i == at then units = units - c end
+    if s[i] >= m and div(s[i], length) == div(m, length) then
+      local back = least(units, rest)
+      units, rest = units - back, rest - back
+    end
     if units > Z then
-      next[#next + 1] = s[i]
-      next[#next + 1] = units
+      table.insert(next, 1, units)
+      table.insert(next, 1, s[i])
     end
   end
+  if rest > Z then return nil end
   return next
 end
 function U.b(s, m, p, q, w, b, c)

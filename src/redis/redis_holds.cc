@@ -427,11 +427,17 @@ bool RedisHolds::read(std::string_view text, Said& said) {
   return true;
 }
 
+// The first request that waits for each of these counters looks again.
+void RedisHolds::call_waiting(std::span<const std::string_view> freed) {
+  if (!shared_.queues.any()) return;
+  for (const std::string_view counter : freed) shared_.queues.call(std::string(counter));
+}
+
 void RedisHolds::take(HoldCall& call, const Said& said) {
   count(Event::expired, false, said.expired - said.expired_places);
   count(Event::expired, true, said.expired_places);
   count(Event::kept, false, said.kept);
-  for (const std::string_view counter : said.freed) shared_.queues.call(std::string(counter));
+  call_waiting(said.freed);
   switch (said.outcome) {
     case 'd':
       call.outcome = HoldOutcome::done;
@@ -629,7 +635,7 @@ bool RedisHolds::reserve(HoldCall& call, const request::HoldTerms& terms,
   }
   if (is_first) {
     call.made_id = call.id.empty() ? make_id() : std::string(call.id);
-    join_owner(call, 0);
+    join_owner(call, 0, now);
   }
   std::string text;
   Error error = Error::none;
@@ -658,7 +664,7 @@ bool RedisHolds::reserve(HoldCall& call, const request::HoldTerms& terms,
   }
   if (error != Error::none) {
     // It may be held.
-    join_owner(call, now.us + std::max(call.ttl.us, options_.ttl.us));
+    join_owner(call, now.us + std::max(call.ttl.us, options_.ttl.us), now);
     fail(call, batch, error, now);
     return true;
   }
@@ -683,7 +689,7 @@ void RedisHolds::count_reserve(HoldCall& call, const Said& said, base::Time now)
   take(call, said);
   call.has_decision = false;
   if (call.outcome == HoldOutcome::done)
-    join_owner(call, now.us + std::max<int64_t>(call.ends_in.us, 1));
+    join_owner(call, now.us + std::max<int64_t>(call.ends_in.us, 1), now);
   else if (call.owner != 0)
     leave_owner(name_of(call));
   if (call.outcome == HoldOutcome::done) {
@@ -695,7 +701,7 @@ void RedisHolds::count_reserve(HoldCall& call, const Said& said, base::Time now)
   }
 }
 
-// ---- Who waits ----
+// ---- Reserves that wait ----
 
 bool RedisHolds::reserve_or_wait(HoldCall& call, const request::HoldTerms& terms,
                                  const request::Batch& batch, std::span<const Share> shares,
@@ -728,7 +734,7 @@ bool RedisHolds::reserve_or_wait(HoldCall& call, const request::HoldTerms& terms
 void RedisHolds::grant(HoldCall& call, Wait& wait, base::Time at) {
   Said said;
   SLUICE_CHECK(read(static_cast<Waiting&>(wait).asked->answer, said));
-  join_owner(call, 0);
+  join_owner(call, 0, at);
   count_reserve(call, said, at);
 }
 
@@ -824,7 +830,9 @@ bool RedisHolds::charge_unknown(HoldCall& call, const request::Batch& batch,
 
 // ---- Ends ----
 
-void RedisHolds::join_owner(const HoldCall& call, int64_t end_us) {
+// Of those that ended by themselves nothing is told here: they go each time that there are twice as
+// many as were left.
+void RedisHolds::join_owner(const HoldCall& call, int64_t end_us, base::Time now) {
   if (call.owner == 0) return;
   const std::lock_guard lock(owned_mutex_);
   std::string name = name_of(call);
@@ -835,7 +843,7 @@ void RedisHolds::join_owner(const HoldCall& call, int64_t end_us) {
   owners_[call.owner].insert(std::move(name));
   if (owned_.size() < owned_swept_at_) return;
   std::erase_if(owned_, [&](const auto& one) {
-    if (one.second.end_us == 0 || one.second.end_us >= end_us) return false;
+    if (one.second.end_us == 0 || one.second.end_us > now.us) return false;
     const auto its = owners_.find(one.second.owner);
     its->second.erase(one.first);
     if (its->second.empty()) owners_.erase(its);
@@ -875,7 +883,7 @@ void RedisHolds::close(uint64_t owner, base::Time now) {
   wake_.notify_all();
 }
 
-// Its thread gives back what nobody waits for any more.
+// Its thread gives back what was granted to a request that has gone.
 void RedisHolds::let_go(std::string_view name, bool is_on_its_way) {
   const std::lock_guard lock(mutex_);
   closed_.push_back({std::string(name), Clock::now(), is_on_its_way, true});
@@ -948,7 +956,7 @@ bool RedisHolds::end_some(base::Time now, size_t& ended) {
   if (!read_numbers(next_line(text), said) || said.size() != 7 ||
       !read_freed(text, static_cast<size_t>(said[6]), freed))
     return false;
-  for (const std::string_view counter : freed) shared_.queues.call(std::string(counter));
+  call_waiting(freed);
   count(Event::expired, false, static_cast<uint64_t>(said[0] - said[2]));
   count(Event::expired, true, static_cast<uint64_t>(said[2]));
   count(Event::kept, false, static_cast<uint64_t>(said[1]));

@@ -55,6 +55,11 @@ class RedisHolds final : public store::HoldBook {
                std::span<const int64_t> units, base::Time now, const Asker& asker) override;
   // With the time of each call it blocks.
   void close(uint64_t owner, base::Time now) override;
+  // How many that end with their connections are remembered here.
+  size_t owned() const {
+    const std::lock_guard lock(owned_mutex_);
+    return owned_.size();
+  }
   // Requests of this server wait in order of arrival, those of several in none.
   bool can_wait() const override { return true; }
   bool reserve_or_wait(request::HoldCall& call, const request::HoldTerms& terms,
@@ -118,6 +123,7 @@ class RedisHolds final : public store::HoldBook {
   std::string boundaries(std::span<const limit::Calendar> calendars, base::Time now) const;
   void remember_calendars(const request::Batch& batch);
   static bool read(std::string_view text, Said& said);
+  void call_waiting(std::span<const std::string_view> freed);
   void take(request::HoldCall& call, const Said& said);
   static bool read_line(std::string_view line, std::span<request::Charge> counted,
                         std::span<limit::Decision> decisions, bool& allowed, base::Time now);
@@ -126,7 +132,7 @@ class RedisHolds final : public store::HoldBook {
   void fail(request::HoldCall& call, const request::Batch& batch, request::Error error,
             base::Time now);
   static std::string name_of(const request::HoldCall& call);
-  void join_owner(const request::HoldCall& call, int64_t end_us);
+  void join_owner(const request::HoldCall& call, int64_t end_us, base::Time now);
   void leave_owner(const std::string& name);
   request::HoldOutcome release(std::string_view name, base::Time now, char what = 'r');
   void release_closed(bool is_last);
@@ -157,15 +163,15 @@ class RedisHolds final : public store::HoldBook {
     uint64_t owner;
     int64_t end_us;
   };
-  std::mutex owned_mutex_;
+  mutable std::mutex owned_mutex_;
   std::unordered_map<std::string, Owned> owned_;  // by name
   std::unordered_map<uint64_t, std::unordered_set<std::string>> owners_;
-  size_t owned_swept_at_ = 1024;  // as many, and those that have ended go
+  size_t owned_swept_at_ = 1024;  // at so many those that have ended go
   struct Closed {
     std::string name;
     std::chrono::steady_clock::time_point since;
     bool is_on_its_way = false;  // the reserve had no answer yet
-    bool forgets = false;        // nobody knows of it
+    bool forgets = false;        // no client was told of it
   };
   std::vector<Closed> closing_;  // of the thread
   std::mutex mutex_;             // guards closed_, and is for the rest between two looks

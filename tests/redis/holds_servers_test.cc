@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "store/hold_book.h"
-#include "tests/redis/store_world.h"
+#include "tests/redis/hold_server.h"
 #include "tests/support/dice.h"
 
 namespace sluice::redis::holds_servers_test {
@@ -37,13 +37,10 @@ constexpr int64_t quota = 1'000'000;
 const std::string an_id = "0123456789abcdef";
 
 // One server with one worker.
-class Server {
+class Server : public HoldServer {
  public:
   explicit Server(const Options& options, const HoldBook::Options& holds = {})
-      : world_(options), book_(world_.store().make_holds(holds)) {
-    space_ = world_.spaces.hold("test:", "", {});
-    id_ = world_.spaces.hold_limits({&limit_, 1});
-  }
+      : HoldServer(options, {limit::Algorithm::fixed_bucket, quota, {}, quota}, holds) {}
 
   HoldCall reserve(std::string_view id, const std::string& key, int64_t units,
                    base::Duration ttl = {}, OnError on_error = OnError::error) {
@@ -60,12 +57,6 @@ class Server {
     remaining_ = decision.remaining;
     return call;
   }
-  HoldCall settle(HoldAsk what, std::string_view id, std::vector<int64_t> units = {}) {
-    HoldCall call{.ask = what, .id = id, .units = std::move(units)};
-    EXPECT_TRUE(world_.ask_book(
-        [&](const HoldBook::Asker& asker) { return book_->settle(call, world_.now(), asker); }));
-    return call;
-  }
   HoldCall charge_unknown(std::string_view id, const std::string& key, int64_t units, bool& known) {
     Charge one = charge(key, Verb::charge, units);
     limit::Decision decision;
@@ -78,43 +69,13 @@ class Server {
     }));
     return call;
   }
-  int64_t used(const std::string& key) {
-    std::vector<limit::Decision> decisions;
-    world_.ask({charge(key, Verb::peek, 0)}, decisions);
-    return quota - decisions[0].remaining;
-  }
-  // Waits until as many are used. False: not in time.
-  bool await_used(const std::string& key, int64_t units) {
-    const auto deadline = tests::soon();
-    while (used(key) != units) {
-      if (std::chrono::steady_clock::now() > deadline) return false;
-      std::this_thread::sleep_for(Milliseconds(10));
-    }
-    return true;
-  }
   // Until it is connected.
   void connect() { used("nobody"); }
-  HoldBook& book() { return *book_; }
   Error error() const { return error_; }
   int64_t remaining() const { return remaining_; }
   std::string log() { return world_.log(); }
-  StoreWorld& world() { return world_; }
-  // `key` must live as long.
-  Charge charge(std::string_view key, Verb verb, int64_t units) const {
-    return {.space = space_.get(),
-            .key = key,
-            .verb = verb,
-            .cost = units,
-            .limits = {&limit_, 1},
-            .limits_id = id_.id()};
-  }
 
  private:
-  const Limit limit_{limit::Algorithm::fixed_bucket, quota, {}, quota};
-  StoreWorld world_;
-  std::unique_ptr<HoldBook> book_;
-  request::SpaceRef space_;
-  request::LimitsRef id_;
   Error error_ = Error::none;
   int64_t remaining_ = 0;
 };

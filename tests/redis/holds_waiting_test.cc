@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "store/hold_book.h"
-#include "tests/redis/store_world.h"
+#include "tests/redis/hold_server.h"
 #include "tests/support/divvy_server.h"
 #include "tests/support/http_client.h"
 #include "tests/support/tcp_client.h"
@@ -46,7 +46,7 @@ std::string id_of(size_t n) {
 }
 
 // One server with one worker, whose waiting reserves the test answers as an engine does.
-class Server {
+class Server : public HoldServer {
  public:
   struct Asked {
     request::Charge charge;
@@ -59,9 +59,9 @@ class Server {
     std::optional<store::Settled> answer;
   };
 
-  explicit Server(const Options& options) : world_(options), book_(world_.store().make_holds({})) {
-    space_ = world_.spaces.hold("test:", "", {});
-    id_ = world_.spaces.hold_limits({&limit_, 1});
+  explicit Server(const Options& options)
+      : HoldServer(options, {limit::Algorithm::concurrency, places, base::seconds(60),
+                             base::seconds(600).us}) {
     used();  // connected
   }
 
@@ -109,18 +109,9 @@ class Server {
   void turns(int n) {
     for (int i = 0; i < n; ++i) turn();
   }
-  HoldCall settle(HoldAsk what, size_t n) {
-    const std::string id = id_of(n);
-    HoldCall call{.ask = what, .id = id};
-    EXPECT_TRUE(world_.ask_book(
-        [&](const HoldBook::Asker& asker) { return book_->settle(call, world_.now(), asker); }));
-    return call;
-  }
-  int64_t used() {
-    std::vector<limit::Decision> decisions;
-    world_.ask({charge(Verb::peek, 0)}, decisions);
-    return places - decisions[0].remaining;
-  }
+  HoldCall settle(HoldAsk what, size_t n) { return HoldServer::settle(what, id_of(n)); }
+  int64_t used() { return HoldServer::used("pool"); }
+  // Takes turns until as many are used.
   bool await_used(int64_t n) {
     const auto deadline = tests::soon();
     while (used() != n)
@@ -131,8 +122,6 @@ class Server {
     return true;
   }
   static request::Ticket ticket_of(size_t n) { return {static_cast<uint32_t>(100 + n), 1}; }
-  StoreWorld& world() { return world_; }
-  HoldBook& book() { return *book_; }
 
  private:
   bool ask(Asked& one) {
@@ -143,22 +132,11 @@ class Server {
     });
   }
   request::Charge charge(Verb verb, int64_t units) const {
-    return {.space = space_.get(),
-            .key = "pool",
-            .verb = verb,
-            .cost = units,
-            .limits = {&limit_, 1},
-            .limits_id = id_.id()};
+    return HoldServer::charge("pool", verb, units);
   }
 
-  const limit::Limit limit_{limit::Algorithm::concurrency, places, base::seconds(60),
-                            base::seconds(600).us};
   const HoldTerms terms_{.ttl_max = base::seconds(600), .ignores_late = true};
   const HoldBook::Share share_{1, "rule"};
-  StoreWorld world_;
-  std::unique_ptr<HoldBook> book_;
-  request::SpaceRef space_;
-  request::LimitsRef id_;
   std::map<size_t, Asked> all_;
 };
 
@@ -308,6 +286,7 @@ class Program {
       : config_(folder_.write("sluice.yaml", text(redis, 3))),
         process_({.arguments = {"serve", "--config", config_, "--log-level", "info"}}) {
     port_ = tests::await_listening(process_, "http");
+    admin_ = tests::await_listening(process_, "admin");
     process_.says(": connected");
   }
   ~Program() {
@@ -331,12 +310,23 @@ class Program {
     return Json::parse(ask("peek", {{"entries", {{"pool", "gpu"}}}, {"n", 0}}).body)
         .value("remaining", int64_t{-1});
   }
+  // Until so many of its requests wait. False: not in time.
+  bool await_waiting(int n) const {
+    const std::string line = "\nsluice_waiting_requests " + std::to_string(n) + "\n";
+    const auto deadline = tests::soon();
+    while (tests::http(admin_, "GET", "/metrics", "").body.find(line) == std::string::npos) {
+      if (steady_clock::now() > deadline) return false;
+      std::this_thread::sleep_for(Milliseconds(5));
+    }
+    return true;
+  }
   uint16_t port() const { return port_; }
 
  private:
   static std::string text(const tests::RedisServer& redis, int quota) {
     return "listen:\n"
            "  - { protocol: http, address: \"127.0.0.1:0\" }\n"
+           "  - { protocol: admin, address: \"127.0.0.1:0\" }\n"
            "store: { redis: { nodes: [\"" +
            redis.address() +
            "\"], deadline_ms: 20000 } }\n"
@@ -353,7 +343,7 @@ class Program {
   tests::Folder folder_;
   std::string config_;
   tests::Process process_;
-  uint16_t port_ = 0;
+  uint16_t port_ = 0, admin_ = 0;
 };
 
 TEST(HoldsThatWaitOverHttp, AreServedOrExpire) {
@@ -363,7 +353,7 @@ TEST(HoldsThatWaitOverHttp, AreServedOrExpire) {
   EXPECT_EQ(other.acquire({{"timeout", 0.1}}).status, 408);
   EXPECT_EQ(other.acquire({{"n", 4}, {"timeout", 60}}).status, 429);
   std::thread release([&] {
-    std::this_thread::sleep_for(Milliseconds(200));
+    EXPECT_TRUE(other.await_waiting(1));
     EXPECT_EQ(one.ask("release", {{"id", held.at("id")}}).status, 200);
   });
   const tests::HttpAnswer got = other.acquire({{"n", 2}, {"timeout", 60}});
@@ -392,11 +382,12 @@ TEST(HoldsThatWaitOverHttp, TakeNothingWhenTheirClientLeaves) {
         "POST /v1/acquire HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
         "Content-Length: " +
         std::to_string(body.size()) + "\r\n\r\n" + body);
-    std::this_thread::sleep_for(Milliseconds(100));
+    EXPECT_TRUE(server.await_waiting(1));
   }
+  EXPECT_TRUE(server.await_waiting(0));
   EXPECT_EQ(server.ask("release", {{"id", held.at("id")}}).status, 200);
-  std::this_thread::sleep_for(Milliseconds(300));
   EXPECT_EQ(server.left(), 3);
+  EXPECT_EQ(server.acquire({{"n", 3}}).status, 200);
 }
 
 TEST(HoldsThatWaitOverHttp, AreServedByTheRulesOfAReload) {
@@ -404,7 +395,7 @@ TEST(HoldsThatWaitOverHttp, AreServedByTheRulesOfAReload) {
   Program server(redis);
   ASSERT_EQ(server.acquire({{"n", 3}}).status, 200);
   std::thread reload([&] {
-    std::this_thread::sleep_for(Milliseconds(200));
+    EXPECT_TRUE(server.await_waiting(1));
     server.reload(redis, 5);
   });
   const tests::HttpAnswer got = server.acquire({{"n", 2}, {"timeout", 60}});

@@ -15,8 +15,9 @@
 #include <vector>
 
 #include "limit/limit.h"
+#include "redis/redis_holds.h"
 #include "store/hold_book.h"
-#include "tests/redis/store_world.h"
+#include "tests/redis/hold_server.h"
 #include "tests/support/dice.h"
 
 namespace sluice::redis::places_servers_test {
@@ -35,11 +36,11 @@ constexpr int64_t places = 4;
 const std::string an_id = "0123456789abcdef", another_id = "fedcba9876543210";
 
 // One server with one worker.
-class Server {
+class Server : public HoldServer {
  public:
-  explicit Server(const Options& options) : world_(options), book_(world_.store().make_holds({})) {
-    space_ = world_.spaces.hold("test:", "", {});
-    id_ = world_.spaces.hold_limits({&limit_, 1});
+  explicit Server(const Options& options)
+      : HoldServer(options, {limit::Algorithm::concurrency, places, base::seconds(60),
+                             base::seconds(600).us}) {
     used();  // connected
   }
 
@@ -58,47 +59,17 @@ class Server {
     retry_after_ = decision.retry_after;
     return call;
   }
-  HoldCall settle(HoldAsk what, std::string_view id, std::vector<int64_t> units = {}) {
-    HoldCall call{.ask = what, .id = id, .units = std::move(units)};
-    EXPECT_TRUE(world_.ask_book(
-        [&](const HoldBook::Asker& asker) { return book_->settle(call, world_.now(), asker); }));
-    return call;
-  }
-  int64_t used() {
-    std::vector<limit::Decision> decisions;
-    world_.ask({charge(Verb::peek, 0)}, decisions);
-    return places - decisions[0].remaining;
-  }
-  bool await_used(int64_t units) {
-    const auto deadline = tests::soon();
-    while (used() != units) {
-      if (std::chrono::steady_clock::now() > deadline) return false;
-      std::this_thread::sleep_for(Milliseconds(5));
-    }
-    return true;
+  int64_t used() { return HoldServer::used("pool"); }
+  bool await_used(int64_t units) { return HoldServer::await_used("pool", units); }
+  request::Charge charge(Verb verb, int64_t units) const {
+    return HoldServer::charge("pool", verb, units);
   }
   uint64_t events(HoldBook::Event event) const {
     return book_->figures().of_places[static_cast<size_t>(event)];
   }
   base::Duration retry_after() const { return retry_after_; }
-  HoldBook& book() { return *book_; }
-  StoreWorld& world() { return world_; }
-  request::Charge charge(Verb verb, int64_t units) const {
-    return {.space = space_.get(),
-            .key = "pool",
-            .verb = verb,
-            .cost = units,
-            .limits = {&limit_, 1},
-            .limits_id = id_.id()};
-  }
 
  private:
-  const limit::Limit limit_{limit::Algorithm::concurrency, places, base::seconds(60),
-                            base::seconds(600).us};
-  StoreWorld world_;
-  std::unique_ptr<HoldBook> book_;
-  request::SpaceRef space_;
-  request::LimitsRef id_;
   base::Duration retry_after_{};
 };
 
@@ -170,6 +141,25 @@ TEST(PlaceServers, APlaceOfAConnectionIsReleasedWithIt) {
 }
 
 // Its answer would have come when the connection was gone.
+// Those whose leases end by themselves are forgotten, and those that are held go with it.
+TEST(PlaceServers, AConnectionThatLetsManyLeasesEndIsRemembered) {
+  const tests::RedisServer redis;
+  Server server(StoreWorld::options_for(redis));
+  ASSERT_EQ(server.acquire(an_id, 1, base::seconds(300), 7).outcome, HoldOutcome::done);
+  const auto& book = dynamic_cast<RedisHolds&>(server.book());
+  size_t granted = 0, most = 0;
+  for (int i = 0; i < 3'000; ++i) {
+    const HoldCall call = server.acquire({}, 1, base::milliseconds(1), 7);
+    granted += call.outcome == HoldOutcome::done;
+    most = std::max(most, book.owned());
+  }
+  EXPECT_GT(granted, 1'500u);
+  EXPECT_LE(most, 1'024u);
+  server.book().close(7, server.world().now());
+  EXPECT_TRUE(server.await_used(0));
+  EXPECT_EQ(server.settle(HoldAsk::renew, an_id).outcome, HoldOutcome::ended);
+}
+
 TEST(PlaceServers, APlaceThatIsGrantedWhileItsConnectionEndsComesBack) {
   const tests::RedisServer redis;
   Server one(StoreWorld::options_for(redis)), other(StoreWorld::options_for(redis));

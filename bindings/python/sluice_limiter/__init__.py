@@ -425,12 +425,12 @@ class Places:
 
         with limiter.places("pool", "db") as held:
             while work:
-                if held.lost: break  # somebody else may have the place
+                if held.lost: break  # another holder may have the place
                 ...
 
     `with` acquires them, or raises Refused where too many are out. A thread renews them at a third of their lease; the end of the body
     gives them back. `lost`: the lease has ended all the same, as this process was stopped for longer than that or the place was ended by
-    others: the work has to end, since the place is somebody else's. `on_lost` is called with this object then, by that thread, once.
+    others: the work has to end, since another holder may have the place. `on_lost` is called with this object then, by that thread, once.
 
     Without `with`: acquire(), renew() and release(); no thread renews then. `until` is the end of the lease. Any thread may use it.
     """

@@ -745,8 +745,8 @@ class NativeReader {
     if (std::find(rule.actor.begin(), rule.actor.end(), key) != rule.actor.end()) {
       reader_.warning("fair_by", node,
                       "each counter has one value of " + in_ticks(key) +
-                          ", as it is in this rule's actor; who waits is served in order of "
-                          "arrival",
+                          ", as it is in this rule's actor; waiting requests are served in "
+                          "order of arrival",
                       "name another key, or take `fair_by` out");
       return;
     }

@@ -199,7 +199,8 @@ TEST(ReadNative, ReadsWhoWaitsInTurn) {
   says(
       "ip",
       "f.yaml:5:12: warning: rule [tenant=* ip=*]: fair_by: each counter has one value of `ip`, as "
-      "it is in this rule's actor; who waits is served in order of arrival; name another key, or "
+      "it is in this rule's actor; waiting requests are served in order of arrival; name another "
+      "key, or "
       "take `fair_by` out");
   says("''", "f.yaml:5:12: error: rule [tenant=* ip=*]: fair_by: has no value; write one value");
   says("[tenant]", "f.yaml:5:12: error: rule [tenant=* ip=*]: fair_by: must be a single value");

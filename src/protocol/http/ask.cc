@@ -354,8 +354,7 @@ int ask(const protocol::Words& words, config::CommandIo& io) {
       std::find(std::begin(verbs), std::end(verbs), asked.entries.front()) == std::end(verbs))
     return arguments.misused(
         "behind `http` comes take, charge, peek, put, reset, wait, reserve, acquire, extend, "
-        "renew, "
-        "commit, release, explain or health",
+        "renew, commit, release, explain or health",
         io);
   asked.verb = asked.entries.front();
   asked.entries.erase(asked.entries.begin());

@@ -42,9 +42,9 @@ constexpr const char* about_ask_resp =
 constexpr const char* footer_of_ask_resp =
     "A subject is a request to the rules of the policy, KEY=VALUE..., or a key with limits of its\n"
     "own, KEY key LIMIT quota window [ALGORITHM word] [BURST n]. Options of the command come\n"
-    "behind it: N n, WITHNAME, ID id of `charge`, `reserve` and `acquire`,\n"
-    "WAIT seconds of the latter two. What\n"
-    "begins with `-` needs a `--` in front of the words.\n"
+    "behind it: N n, WITHNAME, ID id of `charge`, `reserve` and `acquire`, WAIT seconds of these "
+    "two\n"
+    "last. What begins with `-` needs a `--` in front of the words.\n"
     "In capitals, INFO and RESET are the commands of Redis.\n"
     "\n"
     "Examples:\n"

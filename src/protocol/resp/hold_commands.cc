@@ -253,8 +253,7 @@ std::string RespSession::error_of_hold(const HoldCall& call) const {
              std::to_string(call.reserved.size());
     case HoldOutcome::no_places:
       return "NOPLACES no limit that applies to this subject has places: ACQUIRE is for limits "
-             "with "
-             "`algorithm: concurrency`; RESERVE takes units of all others";
+             "with `algorithm: concurrency`; RESERVE takes units of all others";
     case HoldOutcome::waiting:
     case HoldOutcome::full:
       return "BUSY there are as many reservations as the server keeps, try again later";
