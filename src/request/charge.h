@@ -167,8 +167,8 @@ struct Charge {
   // charge, count: the most debt of `limits`, or of those in whose place these stand. Null: none
   // has an overdraft. Lives as long as the rule set or, with limits that came along, for the batch.
   const limit::Overdrafts* overdrafts = nullptr;
-  // Of a rule with `fair_by`: stands for the request's value of that key. Requests that wait for the
-  // counter are served in turn by these. 0: the rule has none.
+  // Of a rule with `fair_by`: stands for the request's value of that key. Requests that wait for
+  // the counter are served in turn by these. 0: the rule has none.
   uint64_t fair_value = 0;
 
   int64_t cost_of(size_t i) const { return costs == nullptr ? cost : costs[i]; }
