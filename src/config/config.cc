@@ -166,21 +166,6 @@ void check_store(const Config& config, base::Diagnostics& diagnostics) {
     complain(place, "says how a Redis is reached, and no Redis is named, so it has no effect",
              "name it: --redis HOST:PORT or " + variable_of(config, "SLUICE_REDIS"), diagnostics);
   }
-  const HoldSettings& holds = config.holds;
-  for (const std::string* origin :
-       {&holds.most.origin, &holds.ttl.origin, &holds.remember.origin}) {
-    if (*origin == "default" || !store.redis || !store.redis->value.cluster) continue;
-    base::Diagnostic place;
-    place.severity = base::Diagnostic::Severity::warning;
-    place.subject = *origin;
-    complain(place,
-             "is about reservations, which this server does not keep, as its counters are in "
-             "Redis Cluster: its HTTP answers them with 501",
-             "take it out, or keep the counters in memory, on disk, or in a Redis that is no "
-             "cluster",
-             diagnostics);
-    break;
-  }
   const bool keeps = store.durability.value == Durability::interval ||
                      store.durability.value == Durability::always;
   if (!keeps || !store.path.value.empty()) return;

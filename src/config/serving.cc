@@ -227,10 +227,9 @@ OpenedStore open_redis(const StoreSettings& settings, base::Duration cleanup,
   }
   opened.metrics = store->get();
   opened.metadata = &(*store)->metadata();
-  if (!settings.redis->value.cluster)
-    opened.make_holds = [redis = store->get()](const store::HoldBook::Options& holds) {
-      return redis->make_holds(holds);
-    };
+  opened.make_holds = [redis = store->get()](const store::HoldBook::Options& holds) {
+    return redis->make_holds(holds);
+  };
   opened.store = *std::move(store);
   return opened;
 }
@@ -389,10 +388,9 @@ int run_server(const Config& config, ReadConfig read, const Announcement& announ
   }
   options.spaces = &spaces;
   options.make_holds = opened.make_holds;
-  if (opened.make_holds || !config.store.redis)
-    options.holds = {.most = config.holds.most.value,
-                     .ttl = config.holds.ttl.value,
-                     .remember = config.holds.remember.value};
+  options.holds = {.most = config.holds.most.value,
+                   .ttl = config.holds.ttl.value,
+                   .remember = config.holds.remember.value};
   options.clock = &clock;
   options.metadata = opened.metadata;
   if (!config.store.redis && config.store.effective_durability() != Durability::none)

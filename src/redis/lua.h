@@ -56,8 +56,9 @@ extern const std::string_view lua_costs;
 extern const std::string_view lua_given;
 // Reads a counter's value, with the limits that it was written under.
 extern const std::string_view lua_counters;
-// The script about holds, behind what lua_settle_full needs.
-extern const std::string_view lua_holds;
+// The script about holds, behind what lua_settle_full needs. And a whole one: where the hold of an
+// id is in Redis Cluster.
+extern const std::string_view lua_holds, lua_hold_at;
 // The scripts' main parts: load, decide, write. `light` only handles takes and peeks of counters
 // that were written under the limits in force; `full` handles everything.
 extern const std::string_view lua_settle_light, lua_settle_full;

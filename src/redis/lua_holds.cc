@@ -2,10 +2,11 @@
 // The same as store/holds.cc and limit/held.h, which say what each step does and why.
 //
 //   KEYS   the ends of the holds; the record of the hold; the ends of those of its user (the first
-//          again: it has none); for a reserve and for a charge the counters, one for each charge
+//          again: it has none); for a reserve and for a charge the counters, one for each charge.
+//          In Redis Cluster all of them are in the slot of the counters (hold_slots.h)
 //   ARGV   1 what          v: reserve, k: charge for a hold that is not known, x: extend, n: renew,
 //                          c: commit, r: release, d: release and forget, s: end those
-//                          that are due, l: list
+//                          that are due, l: list, q: is there a hold?
 //          2 name          user, `:`, id
 //          3 remember      us; s: also how many records are looked at
 //          4, 5            the most holds, and those of one user
@@ -67,11 +68,42 @@ local function note_given(key, head, what)
 end
 )lua";
 
+// Where the hold of an id is, in Redis Cluster (hold_slots.h).
+//   KEYS   the key of the id; s: the set of the slots that have holds
+//   ARGV   what, slot, life in ms, token of who puts it there
+//          g: tells it; c: puts it at the slot, unless it is at another; f: puts it there; x: it is
+//          nowhere, if nobody has put it anywhere since; s: the slot has holds
+//   reply  the slot, and what the key has behind it; empty: it is nowhere
+const std::string_view lua_hold_at = R"lua(
+local call, what, key, at, most = redis.call, ARGV[1], KEYS[1], ARGV[2], ARGV[3]
+if what == 's' then
+  call('SADD', key, at)
+  return at
+end
+local slot, life, token = string.match(call('GET', key) or '', '^(%d+) (%d+) (%S+)$')
+if what == 'x' then
+  if token == ARGV[4] then call('DEL', key) end
+  return ''
+end
+if what == 'f' or what == 'c' and (not slot or slot == at) then
+  if slot and tonumber(life) > tonumber(most) then most = life end
+  call('SET', key, at .. ' ' .. most .. ' ' .. ARGV[4], 'PX', most)
+  return at
+end
+if slot and call('PTTL', key) < tonumber(life) then call('PEXPIRE', key, life) end
+return slot or ''
+)lua";
+
 const std::string_view lua_holds = R"lua(
 local op, remember = A[1], N(A[3])
 local ends = KEYS[1]
 local head = sub(ends, 1, #ends - 5)
 local kept_ends, place_ends = head .. 'kept_holds', head .. 'held_places'
+-- While a slot moves to another node some of its keys are not here: what is written below must be
+-- found missing before anything is written.
+if sub(head, -1) == '}' then
+  for _, set in ipairs({ends, place_ends, kept_ends}) do call('ZCARD', set) end
+end
 local quiet = op == 's'
 -- A script may have 200 local names, so some have one together.
 local H = {freed = {}}
@@ -390,7 +422,7 @@ settle = function(o, used, to)
     end
     if g.u then out.returned, g.u = out.returned + returned, g.u + returned end
   end
-  if out.returned > Z then H.freed[#H.freed + 1] = o.k end
+  if out.returned > Z then H.freed[#H.freed + 1] = sub(o.k, o.g + 1) end
   if g.u and not to then g.n, g.dirty = g.n - #o.p, true end
   local most_debt, took = overdrafts_of(o.d), {}
   for i, l in ipairs(limits) do
@@ -577,10 +609,7 @@ end
 -- The counters that were given units back: of each the length of its name, `:`, its name.
 H.told = function()
   local all = {}
-  for i, key in ipairs(H.freed) do
-    local its = sub(key, #head + 1)
-    all[i] = #its .. ':' .. its
-  end
+  for i, its in ipairs(H.freed) do all[i] = #its .. ':' .. its end
   return table.concat(all)
 end
 )lua"
@@ -608,8 +637,14 @@ if op == 's' then
   end
   if esc then return esc end
   write_all()
-  return table.concat({expired, kept, expired_places, call('ZCARD', ends), call('ZCARD', place_ends), more, #H.freed}, ' ') ..
-         '\n' .. H.told()
+  local next = -1
+  for _, set in ipairs({ends, place_ends, kept_ends}) do
+    local first = call('ZRANGE', set, 0, 0, 'WITHSCORES')[2]
+    local left = first and math.max(tonumber(first) - tonumber(S(now)), 0)
+    if left and (next < 0 or left < next) then next = left end
+  end
+  return table.concat({expired, kept, expired_places, call('ZCARD', ends), call('ZCARD', place_ends), more,
+                       format('%d', next), #H.freed}, ' ') .. '\n' .. H.told()
 end
 if op == 'l' then
   local all, from = {}, tonumber(A[4])
@@ -832,6 +867,9 @@ elseif not r and op == 'k' then
   H.charge_unknown()
 elseif not r then
   outcome = 'u'
+elseif op == 'q' then
+  outcome = 'i'
+  if r.s ~= 'h' then gone() end
 elseif (op == 'x' or op == 'c' or op == 'k') and #units ~= #r.n then
   outcome, reserved = 'n', r.n
 elseif op == 'c' or op == 'k' then

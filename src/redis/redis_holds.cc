@@ -8,14 +8,19 @@
 #include <iterator>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <utility>
 
+#include "base/bounds.h"
 #include "base/check.h"
 #include "base/units.h"
 #include "limit/debt.h"
 #include "limit/decide.h"
 #include "limit/gcra.h"
+#include "net/socket_address.h"
+#include "redis/cluster_map.h"
 #include "redis/errors.h"
+#include "redis/lua.h"
 #include "redis/redis_store.h"
 #include "redis/script_call.h"
 #include "redis/window_text.h"
@@ -43,6 +48,12 @@ constexpr std::chrono::milliseconds sweep_rest{2};
 // looked for whose reserve may still be on its way.
 constexpr std::chrono::milliseconds close_again{20}, arrives_within{2'000};
 constexpr std::chrono::seconds close_for{60}, last_for{1};
+// In a cluster: how often the slots that other servers know are read, and how long the slot of a
+// caller's id is known beyond the hold and its memory: as long as a request may wait, and more.
+constexpr std::chrono::seconds learn_every{1};
+constexpr base::Duration claimed_beyond = base::seconds(3'600);
+// As the script answers for an id that has no slot.
+constexpr std::string_view not_known = "u 0 0 0 0 0 0 0 0 0 0 0\n\n\n-\n";
 
 std::string joined(std::span<const int64_t> units) {
   std::string text;
@@ -163,19 +174,26 @@ RedisHolds::RedisHolds(RedisStore& store, const Options& options, Scripts::Time 
       shared_(store.shared_),
       options_(options),
       is_told_(time == Scripts::Time::told),
+      in_slots_(shared_.first.has_slots()),
       plain_(holds_text(false, time)),
       wide_(holds_text(true, time)),
+      at_(std::string(lua_hold_at)),
       head_(shared_.options.key_prefix) {
   if (!is_told_) thread_ = std::thread([this] { run(); });
 }
 
+// What ends with its connection is released before the thread ends, but a Redis that does not
+// answer is not waited for longer than last_for.
 RedisHolds::~RedisHolds() {
+  if (!thread_.joinable()) return;
   {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     stopping_ = true;
+    wake_.notify_all();
+    if (owned() > 0 || !closed_.empty()) wake_.wait_for(lock, last_for, [this] { return ended_; });
+    cut_ = true;
   }
-  wake_.notify_all();
-  if (thread_.joinable()) thread_.join();
+  thread_.join();
 }
 
 // ---- Calls ----
@@ -185,24 +203,69 @@ std::string RedisHolds::name_of(const HoldCall& call) {
          (call.ask == HoldAsk::reserve ? call.made_id : std::string(call.id));
 }
 
+// Before the keys of holds of that slot.
+std::string RedisHolds::head_at(uint16_t slot) const {
+  return in_slots_ ? head_ + HoldSlots::tag_of(slot) : head_;
+}
+
+uint16_t RedisHolds::slot_of_charge(const Charge& charge) const {
+  std::string key;
+  append_stored_name(key, charge, head_, true, {});
+  return slot_of(key);
+}
+
+// Of the counters of rules that are enforced; where there are none, of the others or of the name.
+// None: they are in several.
+std::optional<uint16_t> RedisHolds::slot_of_batch(const request::Batch& batch,
+                                                  std::string_view name) const {
+  std::optional<uint16_t> slot;
+  for (const bool in_shadow : {false, true}) {
+    for (const Group& group : batch.groups) {
+      if (group.may_fail != in_shadow) continue;
+      for (const Charge& charge : batch.charges.subspan(group.charge_first, group.charge_count)) {
+        if (!is_counted(charge)) continue;
+        const uint16_t its = slot_of_charge(charge);
+        if (!in_shadow && slot && *slot != its) return std::nullopt;
+        if (!slot) slot = its;
+      }
+    }
+    if (slot) return slot;
+  }
+  return slot_of(name);
+}
+
+// Has this group in shadow a counter of another slot? Then it is left out.
+bool RedisHolds::is_elsewhere(const Group& group, const request::Batch& batch,
+                              uint16_t slot) const {
+  return in_slots_ && group.may_fail &&
+         std::ranges::any_of(batch.charges.subspan(group.charge_first, group.charge_count),
+                             [&](const Charge& charge) {
+                               return is_counted(charge) && slot_of_charge(charge) != slot;
+                             });
+}
+
 RedisHolds::Call RedisHolds::call_of(char what, const HoldCall& call,
-                                     std::span<const int64_t> units, base::Duration ttl) const {
-  const std::string name = name_of(call);
-  const std::string ends = head_ + "holds";
+                                     std::span<const int64_t> units, base::Duration ttl,
+                                     uint16_t slot) const {
+  const std::string name = name_of(call), head = head_at(slot);
+  const std::string ends = head + "holds";
   const size_t of_user =
       call.user.empty() ? options_.most : std::max<size_t>(options_.most / options_.user_part, 1);
-  return {3,
-          {ends, head_ + "hold:" + name,
-           call.user.empty() ? ends : ends + ':' + std::string(call.user), std::string(1, what),
-           name, std::to_string(options_.remember.us), std::to_string(options_.most),
-           std::to_string(of_user), "", std::to_string(ttl.us), joined(units)}};
+  // A script counts those of one slot.
+  const HoldSlots::Counts held = slots_.counts();
+  const size_t most = held.reservations + held.places >= options_.most ? 0 : options_.most;
+  return {
+      3,
+      {ends, head + "hold:" + name, call.user.empty() ? ends : ends + ':' + std::string(call.user),
+       std::string(1, what), name, std::to_string(options_.remember.us), std::to_string(most),
+       std::to_string(of_user), "", std::to_string(ttl.us), joined(units)}};
 }
 
 // What all groups of a reserve follow.
 RedisHolds::Call RedisHolds::call_of_reserve(const HoldCall& call, const request::HoldTerms& terms,
-                                             std::span<const int64_t> units) const {
+                                             std::span<const int64_t> units, uint16_t slot) const {
   const base::Duration ttl = call.ttl.us > 0 ? call.ttl : options_.ttl;
-  Call its = call_of('v', call, units, {std::min(ttl.us, terms.ttl_max.us)});
+  Call its = call_of('v', call, units, {std::min(ttl.us, terms.ttl_max.us)}, slot);
   for (std::string word : {std::to_string(call.content), std::to_string(terms.ttl_max.us),
                            std::string(terms.keeps ? "k" : "") + (terms.ignores_late ? "i" : "") +
                                (call.is_place ? "p" : ""),
@@ -231,7 +294,7 @@ RedisHolds::GroupWords RedisHolds::words_of(const Group& group, const request::B
     if (!is_counted(charge)) continue;
     const std::string counter =
         std::string(charge.space->prefix).append(charge.key).append(charge.space->suffix);
-    its.keys.push_back(head_ + counter);
+    append_stored_name(its.keys.emplace_back(), charge, head_, in_slots_, {});
     std::string subjects;
     for (int bit = 0; bit < 64; ++bit)
       if ((shares[i].subjects >> bit & 1) != 0) subjects += std::to_string(bit + 1) + ' ';
@@ -241,8 +304,9 @@ RedisHolds::GroupWords RedisHolds::words_of(const Group& group, const request::B
          {std::to_string(charge.cost), std::to_string(ahead),
           std::to_string(charge.space->keep_fresh_for.us / 1000),
           texts.of(charge.limits, charge.limits_id).name,
-          std::string(carry_word(charge.space->carry)) + std::to_string(head_.size()), subjects,
-          std::string(shares[i].rule), std::string(charge.key), overdrafts_text(charge)})
+          std::string(carry_word(charge.space->carry)) +
+              std::to_string(head_.size() + (in_slots_ ? tag_size : 0)),
+          subjects, std::string(shares[i].rule), std::string(charge.key), overdrafts_text(charge)})
       its.words.push_back(std::move(word));
   }
   return its;
@@ -261,11 +325,21 @@ void RedisHolds::add_groups(Call& to, std::span<const GroupWords> groups) {
 }
 
 // The groups of a batch, with the keys of their counters.
-void RedisHolds::add_charges(Call& to, const request::Batch& batch,
-                             std::span<const Share> shares) const {
+std::vector<RedisHolds::GroupWords> RedisHolds::groups_of(const request::Batch& batch,
+                                                          std::span<const Share> shares,
+                                                          uint16_t slot) const {
   std::vector<GroupWords> groups;
-  for (const Group& group : batch.groups) groups.push_back(words_of(group, batch, shares));
-  add_groups(to, groups);
+  for (const Group& group : batch.groups) {
+    if (!is_elsewhere(group, batch, slot)) {
+      groups.push_back(words_of(group, batch, shares));
+      continue;
+    }
+    groups.push_back({.keys = {}, .words = {"s", "0"}});
+    shared_.log_refusal(
+        "a reservation is not asked of a rule in shadow that counts by another actor, in another "
+        "slot of Redis Cluster");
+  }
+  return groups;
 }
 
 std::string RedisHolds::bytes_of(const Script& script, const Call& call) {
@@ -303,7 +377,7 @@ void RedisHolds::remember_calendars(const request::Batch& batch) {
 }
 
 bool RedisHolds::is_again(std::string_view text, const Script*& script, const Build& build,
-                          base::Time now, Call& next) {
+                          uint16_t slot, base::Time now, Call& next) {
   std::vector<limit::Calendar> calendars;
   if (script == nullptr || (text == "~w" && script == &plain_)) {
     script = script == nullptr ? &plain_ : &wide_;
@@ -327,18 +401,71 @@ bool RedisHolds::is_again(std::string_view text, const Script*& script, const Bu
   } else {
     return false;
   }
-  next = build();
+  next = build(slot);
   next.words[next.keys + calendars_at] = boundaries(calendars, now);
   if (is_told_) next.words.push_back(std::to_string(now.us));
   return true;
 }
 
-// Sends the call that `build` makes, or takes its answer. False: there is none yet.
-bool RedisHolds::ask(const Asker& asker, base::Time now, const Build& build, std::string& text,
-                     Error& error) {
+// script: null: it is the first call.
+bool RedisHolds::follow(const Wanted& wanted, Step& step, std::string& text, const Script*& script,
+                        base::Time now, Call& next) {
+  const auto at = static_cast<At>(step.at);
+  const auto calls = [&](At what, uint16_t slot) {
+    step.at = static_cast<uint32_t>(what);
+    step.slot = slot;
+    script = nullptr;
+    return is_again({}, script, what == At::look ? wanted.look : wanted.build, slot, now, next);
+  };
+  const auto asks = [&](At what, char letter) {
+    const std::string key =
+        what == At::tell ? head_ + "hold_slots" : head_ + "hold_at:" + std::string(wanted.name);
+    step.at = static_cast<uint32_t>(what);
+    step.slot = slot_of(key);
+    script = &at_;
+    next = {1,
+            {key, std::string(1, letter), std::to_string(wanted.slot.value_or(0)),
+             std::to_string(wanted.claims_ms), std::to_string(step.token)}};
+    return true;
+  };
+  const auto goes = [&] {
+    return slots_.is_told(*wanted.slot) ? calls(At::script, *wanted.slot) : asks(At::tell, 's');
+  };
+  if (script == nullptr) {
+    if (!in_slots_) return calls(At::script, 0);
+    if (!wanted.slot) {
+      const auto its = HoldSlots::slot_in(wanted.name.substr(wanted.name.rfind(':') + 1));
+      return its ? calls(At::made, *its) : asks(At::find, 'g');
+    }
+    if (wanted.claims_ms == 0) return goes();
+    step.token = std::hash<std::string>()(make_id());
+    return asks(At::claim, 'c');
+  }
+  if (script != &at_) {
+    const Build& build = at == At::look ? wanted.look : wanted.build;
+    if (is_again(text, script, build, step.slot, now, next)) return true;
+    if (at == At::made && text.starts_with('u')) return asks(At::find, 'g');
+    return at == At::look && text.starts_with('u') && asks(At::force, 'f');
+  }
+  if (at == At::tell) {
+    slots_.set_told(*wanted.slot);
+    return calls(At::script, *wanted.slot);
+  }
+  const auto its = HoldSlots::slot_said(text);
+  if (!its) {
+    text = at == At::find ? not_known : std::string_view();
+    return false;
+  }
+  if (at == At::find) return calls(At::script, *its);
+  return *its == *wanted.slot ? goes() : calls(At::look, *its);
+}
+
+// Sends what is wanted, or takes its answer. False: there is none yet.
+bool RedisHolds::ask(const Asker& asker, base::Time now, const Wanted& wanted, std::string& text,
+                     Error& error, Step& step) {
   using What = WorkerClient::TextAnswer::What;
   if (asker.completions == nullptr) {
-    error = ask_here(now, build, text);
+    error = ask_here(now, wanted, text, step);
     return true;
   }
   WorkerClient* const client = store_.client_of(*asker.completions);
@@ -346,45 +473,91 @@ bool RedisHolds::ask(const Asker& asker, base::Time now, const Build& build, std
   WorkerClient::TextAnswer answer = client->text_answer(asker.ticket, now);
   if (answer.what == What::later) return false;
   const Script* script = answer.script;
+  step = answer.step;
+  text = std::move(answer.text);
   Call next;
   const bool sends =
       answer.what == What::none || (answer.what == What::text && answer.times < calls_max);
-  if (!sends || !is_again(answer.text, script, build, now, next)) {
-    text = std::move(answer.text);
+  if (!sends || !follow(wanted, step, text, script, now, next)) {
     error = answer.error;
     return true;
   }
-  error = client->ask_text(asker.ticket, *script, bytes_of(*script, next), now);
+  error = client->ask_text(asker.ticket, *script, bytes_of(*script, next), step, now);
   return error != Error::none;
 }
 
-Answer RedisHolds::send_here(const Script& script, const Call& call) const {
+// Under line_mutex_. `endpoint`: in a cluster. Null: there is no connection.
+BlockingConnection* RedisHolds::line_to(const std::shared_ptr<Endpoint>& endpoint) const {
+  if (in_slots_ && endpoint == nullptr) {
+    shared_.first.want_look();
+    return nullptr;
+  }
+  if (const uint64_t version = shared_.first.version(); in_slots_ && version != lines_of_) {
+    lines_.clear();
+    lines_of_ = version;
+  }
+  auto& line = lines_[in_slots_ ? net::name_of(endpoint->options.nodes.front()) : ""];
+  if (line == nullptr) {
+    auto opened = in_slots_ ? connect_to(*endpoint, shared_.first.tls(), &cut_)
+                            : store_.metadata_.connect(&cut_);
+    if (opened)
+      line = *std::move(opened);
+    else if (in_slots_)
+      shared_.first.want_look();
+  }
+  return line.get();
+}
+
+// script: `words` call it by its hash.
+Answer RedisHolds::send_words(uint16_t slot, std::vector<std::string_view> words,
+                              const Script* script) const {
+  const std::lock_guard lock(line_mutex_);
+  std::shared_ptr<Endpoint> to = in_slots_ ? shared_.first.primary_of(slot) : nullptr;
+  bool is_asking = false;
+  for (unsigned times = 0;; ++times) {
+    BlockingConnection* const line = line_to(to);
+    if (line == nullptr) return nullptr;
+    const auto send = [&] {
+      if (is_asking && !line->ask({"ASKING"})) return Answer();
+      return line->ask(words);
+    };
+    Answer answer = send();
+    if (script != nullptr && answer && is_error(answer) &&
+        text_of(*answer).starts_with("NOSCRIPT")) {
+      words[0] = "EVAL";
+      words[1] = script->text;
+      answer = send();
+      words[0] = "EVALSHA";
+      words[1] = script->sha;
+    }
+    // Also one that takes no writes is looked for anew.
+    if (!answer || (is_error(answer) && error_of(text_of(*answer)) == Error::read_only)) {
+      lines_.erase(in_slots_ ? net::name_of(to->options.nodes.front()) : "");
+      if (in_slots_) shared_.first.want_look();
+    }
+    if (!in_slots_ || !answer || !is_error(answer)) return answer;
+    const auto redirect = redirect_of(text_of(*answer), to->options.nodes.front().host);
+    if (!redirect || redirect->node.host.empty() || times >= base::bounds::redis_redirects_max)
+      return answer;
+    is_asking = redirect->ask;
+    if (!is_asking) shared_.first.follow(*redirect);
+    to = is_asking ? shared_.first.endpoint(redirect->node) : shared_.first.primary_of(slot);
+  }
+}
+
+Answer RedisHolds::send_here(uint16_t slot, const Script& script, const Call& call) const {
   const std::string keys = std::to_string(call.keys);
   std::vector<std::string_view> words{"EVALSHA", script.sha, keys};
   words.insert(words.end(), call.words.begin(), call.words.end());
-  const std::lock_guard lock(line_mutex_);
-  if (!line_) {
-    auto opened = store_.metadata_.connect(&stopping_);
-    if (!opened) return nullptr;
-    line_ = *std::move(opened);
-  }
-  Answer answer = line_->ask(words);
-  if (is_error(answer) && answer && text_of(*answer).starts_with("NOSCRIPT")) {
-    words[0] = "EVAL";
-    words[1] = script.text;
-    answer = line_->ask(words);
-  }
-  // Also one that takes no writes is looked for anew.
-  if (!answer || (is_error(answer) && error_of(text_of(*answer)) == Error::read_only))
-    line_.reset();
-  return answer;
+  return send_words(slot, std::move(words), &script);
 }
 
-Error RedisHolds::ask_here(base::Time now, const Build& build, std::string& text) {
+Error RedisHolds::ask_here(base::Time now, const Wanted& wanted, std::string& text, Step& step) {
   const Script* script = nullptr;
   Call call;
-  for (size_t times = 0; times < calls_max && is_again(text, script, build, now, call); ++times) {
-    const Answer answer = send_here(*script, call);
+  for (size_t times = 0; times < calls_max && follow(wanted, step, text, script, now, call);
+       ++times) {
+    const Answer answer = send_here(step.slot, *script, call);
     if (!answer) return Error::store;
     text = text_of(*answer);
     if (!is_error(answer)) continue;
@@ -485,7 +658,8 @@ bool RedisHolds::read_line(std::string_view line, std::span<Charge> counted,
 }
 
 // Reads the decisions of all groups.
-bool RedisHolds::read_groups(const Said& said, const request::Batch& batch, base::Time now) {
+bool RedisHolds::read_groups(const Said& said, const request::Batch& batch, base::Time now,
+                             uint16_t slot) const {
   if (said.groups.size() != batch.groups.size()) return false;
   std::vector<Charge> counted;
   for (size_t i = 0; i < batch.groups.size(); ++i) {
@@ -495,6 +669,11 @@ bool RedisHolds::read_groups(const Said& said, const request::Batch& batch, base
     std::ranges::copy_if(charges, std::back_inserter(counted), is_counted);
     group.error = Error::none;
     group.parked = group.answered = false;
+    if (is_elsewhere(group, batch, slot)) {
+      group.error = Error::store;
+      group.allowed = false;
+      continue;
+    }
     if (!read_line(said.groups[i], counted, batch.decisions, group.allowed, now)) return false;
     auto from = counted.cbegin();
     for (Charge& charge : charges)
@@ -538,11 +717,21 @@ bool RedisHolds::refuses_by_name(const request::Batch& batch) const {
   return true;
 }
 
+void RedisHolds::say_apart() const {
+  shared_.log_refusal(
+      "a reservation needs counters of several slots of Redis Cluster in one step; have its rules "
+      "count by the same actor, or reserve each by itself");
+}
+
 // Asks by the reserve itself, so that it is held in the step that grants it.
 class RedisHolds::Asked final : public HeldAsk {
  public:
-  Asked(RedisHolds& holds, const HoldCall& call, Call its_head)
-      : head(std::move(its_head)), holds_(holds), name_(name_of(call)), is_made_(call.id.empty()) {}
+  Asked(RedisHolds& holds, const HoldCall& call, Call its_head, uint16_t its_slot)
+      : head(std::move(its_head)),
+        slot(its_slot),
+        holds_(holds),
+        name_(name_of(call)),
+        is_made_(call.id.empty()) {}
 
   std::string call(std::span<const int64_t> ahead, base::Time now, const Script*& script) override {
     GroupWords& last = groups.back();
@@ -552,12 +741,12 @@ class RedisHolds::Asked final : public HeldAsk {
     script = before_;
     const bool is_there = holds_.is_again(
         again_, script,
-        [&] {
+        [&](uint16_t) {
           Call its = head;
           add_groups(its, groups);
           return its;
         },
-        now, next);
+        slot, now, next);
     SLUICE_CHECK(is_there);
     sent_ = script;
     return bytes_of(*script, next);
@@ -590,6 +779,7 @@ class RedisHolds::Asked final : public HeldAsk {
   }
 
   Call head;
+  const uint16_t slot;
   std::vector<GroupWords> groups;  // the one that waits is the last
   std::string answer;
 
@@ -633,19 +823,33 @@ bool RedisHolds::reserve(HoldCall& call, const request::HoldTerms& terms,
     fail(call, batch, Error::deadline, now);
     return true;
   }
+  if (is_first) call.made_id = call.id.empty() ? make_id() : std::string(call.id);
+  const std::optional<uint16_t> slot = in_slots_ ? slot_of_batch(batch, name_of(call)) : 0;
+  if (!slot) {
+    say_apart();
+    fail(call, batch, Error::store, now);
+    return true;
+  }
   if (is_first) {
-    call.made_id = call.id.empty() ? make_id() : std::string(call.id);
+    if (in_slots_ && call.id.empty()) call.made_id = HoldSlots::with_slot(call.made_id, *slot);
     join_owner(call, 0, now);
   }
   std::string text;
   Error error = Error::none;
-  const auto build = [&] {
-    remember_calendars(batch);
-    Call its = call_of_reserve(call, terms, units);
-    add_charges(its, batch, shares);
-    return its;
-  };
-  if (!ask(asker, now, build, text, error)) return false;
+  const std::string name = name_of(call);
+  Wanted wanted{name, [&](uint16_t) {
+                  remember_calendars(batch);
+                  Call its = call_of_reserve(call, terms, units, *slot);
+                  add_groups(its, groups_of(batch, shares, *slot));
+                  return its;
+                }};
+  if (in_slots_) wanted.slot = slot;
+  if (in_slots_ && !call.id.empty()) {
+    wanted.claims_ms = (terms.ttl_max.us + options_.remember.us + claimed_beyond.us) / 1000;
+    wanted.look = [&](uint16_t where) { return call_of('q', call, {}, {}, where); };
+  }
+  Step step;
+  if (!ask(asker, now, wanted, text, error, step)) return false;
   Said said;
   if (error == Error::none && !read(text, said)) error = Error::store;
   const bool has_groups = said.outcome == 'd' || said.outcome == 'r';
@@ -657,7 +861,7 @@ bool RedisHolds::reserve(HoldCall& call, const request::HoldTerms& terms,
         charge.cost = 0;
       }
     }
-    if (!read_groups(said, batch, now)) error = Error::store;
+    if (!read_groups(said, batch, now, *slot)) error = Error::store;
     // It is held, whatever its rules say now.
     if (said.repeated == 1)
       for (Group& group : batch.groups) group.allowed = true;
@@ -670,8 +874,9 @@ bool RedisHolds::reserve(HoldCall& call, const request::HoldTerms& terms,
   }
   if (wait != nullptr && said.outcome == 'r' && batch.groups.back().may_wait &&
       !batch.groups.back().allowed) {
-    auto asked = std::make_shared<Asked>(*this, call, call_of_reserve(call, terms, units));
-    for (const Group& group : batch.groups) asked->groups.push_back(words_of(group, batch, shares));
+    auto asked =
+        std::make_shared<Asked>(*this, call, call_of_reserve(call, terms, units, *slot), *slot);
+    asked->groups = groups_of(batch, shares, *slot);
     WorkerClient& client = *store_.client_of(*asker.completions);
     if (client.park(batch.groups.back(), batch, now, asker.pin, asked)) {
       leave_owner(name_of(call));
@@ -680,12 +885,13 @@ bool RedisHolds::reserve(HoldCall& call, const request::HoldTerms& terms,
       return true;
     }
   }
-  count_reserve(call, said, now);
+  if (said.outcome == 'r') forget_later(call, step);
+  count_reserve(call, said, now, *slot);
   return true;
 }
 
 // Takes the answer to a reserve.
-void RedisHolds::count_reserve(HoldCall& call, const Said& said, base::Time now) {
+void RedisHolds::count_reserve(HoldCall& call, const Said& said, base::Time now, uint16_t slot) {
   take(call, said);
   call.has_decision = false;
   if (call.outcome == HoldOutcome::done)
@@ -694,6 +900,7 @@ void RedisHolds::count_reserve(HoldCall& call, const Said& said, base::Time now)
     leave_owner(name_of(call));
   if (call.outcome == HoldOutcome::done) {
     shared_.has_holds.store(true, std::memory_order_relaxed);
+    if (in_slots_) slots_.note(slot, call.ends_in, Clock::now(), call.repeated ? 0 : 1);
     count(call.repeated ? Event::repeated : Event::held, said.is_place == 1);
   } else if (call.outcome == HoldOutcome::refused) {
     count(Event::refused, call.is_place);
@@ -712,7 +919,12 @@ bool RedisHolds::reserve_or_wait(HoldCall& call, const request::HoldTerms& terms
   Group& group = batch.groups.back();
   // Its answer would be that of the rules before.
   if (client.is_asking(group.ticket)) return false;
-  if (refuses_by_name(batch)) {
+  const Asked* const parked = static_cast<const Waiting&>(*wait).asked.get();
+  const auto slot = in_slots_ ? slot_of_batch(batch, name_of(call)) : 0;
+  // Its id says where it will be.
+  const bool is_moved = slot != parked->slot;
+  if (is_moved) say_apart();
+  if (is_moved || refuses_by_name(batch)) {
     if (client.cancel(group.ticket)) {
       fail(call, batch, Error::store, now);
       wait.reset();
@@ -721,7 +933,7 @@ bool RedisHolds::reserve_or_wait(HoldCall& call, const request::HoldTerms& terms
   } else if (client.park_again(group, batch, asker.pin)) {
     remember_calendars(batch);
     Asked& asked = *static_cast<Waiting&>(*wait).asked;
-    asked.head = call_of_reserve(call, terms, units);
+    asked.head = call_of_reserve(call, terms, units, asked.slot);
     asked.groups.back() = words_of(group, batch, shares);
     call.outcome = HoldOutcome::waiting;
     return true;
@@ -733,9 +945,10 @@ bool RedisHolds::reserve_or_wait(HoldCall& call, const request::HoldTerms& terms
 
 void RedisHolds::grant(HoldCall& call, Wait& wait, base::Time at) {
   Said said;
-  SLUICE_CHECK(read(static_cast<Waiting&>(wait).asked->answer, said));
+  const Asked& asked = *static_cast<Waiting&>(wait).asked;
+  SLUICE_CHECK(read(asked.answer, said));
   join_owner(call, 0, at);
-  count_reserve(call, said, at);
+  count_reserve(call, said, at, asked.slot);
 }
 
 void RedisHolds::drop(Wait& wait, bool is_granted, base::Time /*now*/) {
@@ -746,10 +959,13 @@ bool RedisHolds::settle(HoldCall& call, base::Time now, const Asker& asker) {
   constexpr std::string_view letters = "vxncr";  // by HoldAsk
   std::string text;
   Error error = Error::none;
-  const auto build = [&] {
-    return call_of(letters[static_cast<size_t>(call.ask)], call, call.units, call.ttl);
-  };
-  if (!ask(asker, now, build, text, error)) return false;
+  const std::string name = name_of(call);
+  const Wanted wanted{name, [&](uint16_t slot) {
+                        return call_of(letters[static_cast<size_t>(call.ask)], call, call.units,
+                                       call.ttl, slot);
+                      }};
+  Step step;
+  if (!ask(asker, now, wanted, text, error, step)) return false;
   Said said;
   if (error == Error::none && !read(text, said)) error = Error::store;
   if (error != Error::none) {
@@ -761,6 +977,11 @@ bool RedisHolds::settle(HoldCall& call, base::Time now, const Asker& asker) {
   if (call.outcome != HoldOutcome::unknown) call.made_id = call.id;
   const bool is_place = said.is_place == 1;
   const bool is_held = call.ask == HoldAsk::extend || call.ask == HoldAsk::renew;
+  if (in_slots_ && is_held && call.outcome == HoldOutcome::done)
+    slots_.note(step.slot, call.ends_in, Clock::now());
+  if (in_slots_ && !is_held && call.outcome == HoldOutcome::done && !call.late &&
+      said.repeated == 0)
+    slots_.note(step.slot, base::never, Clock::now(), -1);
   if (call.outcome != HoldOutcome::done && call.outcome != HoldOutcome::ended) {
     // As it was.
   } else if (!is_held || call.outcome == HoldOutcome::ended) {
@@ -791,18 +1012,30 @@ bool RedisHolds::charge_unknown(HoldCall& call, const request::Batch& batch,
   known = false;
   std::string text;
   Error error = refuses_by_name(batch) ? Error::store : Error::none;
-  const auto build = [&] {
-    remember_calendars(batch);
-    Call its = call_of('k', call, call.units, {});
-    its.words.resize(its.words.size() + 4);
-    add_charges(its, batch, shares);
-    return its;
-  };
-  if (error == Error::none && !ask(asker, now, build, text, error)) return false;
+  const std::string name = name_of(call);
+  const auto slot = in_slots_ ? slot_of_batch(batch, name) : 0;
+  if (!slot) {
+    say_apart();
+    error = Error::store;
+  }
+  Wanted wanted{name, [&](uint16_t) {
+                  remember_calendars(batch);
+                  Call its = call_of('k', call, call.units, {}, *slot);
+                  its.words.resize(its.words.size() + 4);
+                  add_groups(its, groups_of(batch, shares, *slot));
+                  return its;
+                }};
+  if (in_slots_) wanted.slot = slot;
+  if (in_slots_ && HoldSlots::slot_in(call.id) != slot) {
+    wanted.claims_ms = (options_.remember.us + claimed_beyond.us) / 1000;
+    wanted.look = [&](uint16_t where) { return call_of('c', call, call.units, {}, where); };
+  }
+  Step step;
+  if (error == Error::none && !ask(asker, now, wanted, text, error, step)) return false;
   Said said;
   if (error == Error::none && !read(text, said)) error = Error::store;
   known = error == Error::none && said.groups.empty() && !batch.groups.empty();
-  if (error == Error::none && !known && !read_groups(said, batch, now)) error = Error::store;
+  if (error == Error::none && !known && !read_groups(said, batch, now, *slot)) error = Error::store;
   if (error != Error::none) {
     for (Group& group : batch.groups) {
       group.allowed = group.parked = group.answered = false;
@@ -897,8 +1130,10 @@ HoldOutcome RedisHolds::release(std::string_view name, base::Time now, char what
       .ask = HoldAsk::release, .user = name.substr(0, colon), .id = name.substr(colon + 1)};
   std::string text;
   Said said;
-  const auto build = [&] { return call_of(what, call, {}, {}); };
-  if (ask_here(now, build, text) != Error::none || !read(text, said)) return HoldOutcome::failed;
+  Step step;
+  const Wanted wanted{name, [&](uint16_t slot) { return call_of(what, call, {}, {}, slot); }};
+  if (ask_here(now, wanted, text, step) != Error::none || !read(text, said))
+    return HoldOutcome::failed;
   take(call, said);
   if (call.outcome == HoldOutcome::done && said.repeated == 0)
     count(Event::released, said.is_place == 1);
@@ -930,11 +1165,68 @@ void RedisHolds::release_closed(bool is_last) {
   });
 }
 
-// Ends some that are due. False: Redis cannot be asked. `ended`: how many, and more than none while
-// more are due.
-bool RedisHolds::end_some(base::Time now, size_t& ended) {
+// A slot that a refused reserve has put its id at. It may be asked for again meanwhile.
+void RedisHolds::forget_later(const HoldCall& call, const Step& step) {
+  if (step.token == 0) return;
+  const std::lock_guard lock(mutex_);
+  if (claimed_.size() < claimed_max)
+    claimed_.push_back({name_of(call), step.slot, step.token, Clock::now()});
+}
+
+void RedisHolds::forget_claims() {
+  for (;;) {
+    Claimed one;
+    {
+      const std::lock_guard lock(mutex_);
+      if (claimed_.empty() || Clock::now() - claimed_.front().since < arrives_within) return;
+      one = std::move(claimed_.front());
+      claimed_.pop_front();
+    }
+    const size_t colon = std::min(one.name.rfind(':'), one.name.size() - 1);
+    const std::string_view name = one.name;
+    const HoldCall call{
+        .ask = HoldAsk::release, .user = name.substr(0, colon), .id = name.substr(colon + 1)};
+    // An earlier call of the same request may have come after all.
+    const Answer found = send_here(one.slot, plain_, call_of('q', call, {}, {}, one.slot));
+    if (is_error(found) || !text_of(*found).starts_with('u')) continue;
+    const std::string key = head_ + "hold_at:" + one.name;
+    send_here(slot_of(key), at_, {1, {key, "x", "0", "0", std::to_string(one.token)}});
+  }
+}
+
+// Learns which slots have holds, and tells what Redis has lost of them.
+bool RedisHolds::learn_slots() const {
+  const std::string key = head_ + "hold_slots";
+  const Answer answer = send_words(slot_of(key), {"SMEMBERS", key});
+  if (is_error(answer) || answer->type != REDIS_REPLY_ARRAY) return false;
+  std::vector<uint16_t> told;
+  for (size_t i = 0; i < answer->elements; ++i)
+    if (const auto slot = HoldSlots::slot_said(text_of(*answer->element[i]))) told.push_back(*slot);
+  for (const uint16_t slot : slots_.learn(told))
+    if (!is_error(send_words(slot_of(key), {"SADD", key, std::to_string(slot)})))
+      slots_.set_told(slot);
+  return true;
+}
+
+// Looks at the slots whose turn it is. False: some of them cannot be asked.
+bool RedisHolds::end_in_slots(size_t& ended) {
+  std::set<std::shared_ptr<Endpoint>> away;
+  for (const uint16_t slot : slots_.due(Clock::now())) {
+    const auto endpoint = shared_.first.primary_of(slot);
+    size_t its = 0;
+    if (stopping_) break;
+    if (!away.contains(endpoint) && !end_some(slot, {}, its)) away.insert(endpoint);
+    ended += its;
+    if (away.contains(endpoint)) slots_.note(slot, base::seconds(1), Clock::now());
+  }
+  return away.empty();
+}
+
+// Ends some that are due, in a cluster in that slot. False: Redis cannot be asked. `ended`: how
+// many, and more than none while more are due.
+bool RedisHolds::end_some(uint16_t slot, base::Time now, size_t& ended) {
   ended = 0;
-  const std::string ends = head_ + "holds";
+  const std::string ends = head_at(slot) + "holds";
   const auto call = [&](size_t count) {
     Call its{1, {ends, "s", "", std::to_string(options_.remember.us), std::to_string(count)}};
     if (is_told_) {
@@ -943,9 +1235,9 @@ bool RedisHolds::end_some(base::Time now, size_t& ended) {
     }
     return its;
   };
-  Answer answer = send_here(plain_, call(ends_at_once));
+  Answer answer = send_here(slot, plain_, call(ends_at_once));
   if (answer && !is_error(answer) && text_of(*answer) == "~w")
-    answer = send_here(wide_, call(ends_at_once / 8));
+    answer = send_here(slot, wide_, call(ends_at_once / 8));
   if (is_error(answer)) {
     if (answer) shared_.log_refusal("holds are not ended: " + std::string(text_of(*answer)));
     return false;
@@ -953,55 +1245,83 @@ bool RedisHolds::end_some(base::Time now, size_t& ended) {
   std::vector<int64_t> said;
   std::vector<std::string_view> freed;
   std::string_view text = text_of(*answer);
-  if (!read_numbers(next_line(text), said) || said.size() != 7 ||
-      !read_freed(text, static_cast<size_t>(said[6]), freed))
+  if (!read_numbers(next_line(text), said) || said.size() != 8 ||
+      !read_freed(text, static_cast<size_t>(said[7]), freed))
     return false;
   call_waiting(freed);
   count(Event::expired, false, static_cast<uint64_t>(said[0] - said[2]));
   count(Event::expired, true, static_cast<uint64_t>(said[2]));
   count(Event::kept, false, static_cast<uint64_t>(said[1]));
-  reservations_.store(static_cast<size_t>(said[3]), std::memory_order_relaxed);
-  places_.store(static_cast<size_t>(said[4]), std::memory_order_relaxed);
-  shared_.has_holds.store(said[3] + said[4] > 0, std::memory_order_relaxed);
   ended = static_cast<size_t>(said[0] + said[1] + said[5]);
+  auto held = HoldSlots::Counts{static_cast<size_t>(said[3]), static_cast<size_t>(said[4])};
+  if (in_slots_) {
+    const auto next = said[5] > 0    ? std::optional(base::Duration{0})
+                      : said[6] >= 0 ? std::optional(base::Duration{said[6]})
+                                     : std::nullopt;
+    slots_.looked(slot, held.reservations, held.places, next, Clock::now());
+    held = slots_.counts();
+  }
+  reservations_.store(held.reservations, std::memory_order_relaxed);
+  places_.store(held.places, std::memory_order_relaxed);
+  shared_.has_holds.store(held.reservations + held.places > 0, std::memory_order_relaxed);
   return true;
 }
 
 void RedisHolds::end_due(base::Time now) {
-  size_t ended = 1;
-  while (is_told_ && ended > 0 && end_some(now, ended)) continue;
+  if (!is_told_) return;
+  for (const uint16_t slot : in_slots_ ? slots_.known() : std::vector<uint16_t>{0})
+    for (size_t ended = 1; ended > 0 && end_some(slot, now, ended);) continue;
 }
 
 void RedisHolds::run() {
+  auto learn_next = Clock::now();
   for (auto next = Clock::now(); !stopping_;) {
+    if (in_slots_ && Clock::now() >= learn_next) {
+      learn_slots();
+      learn_next = Clock::now() + learn_every;
+    }
     if (Clock::now() >= next) {
       size_t ended = 0;
-      const bool is_there = end_some({}, ended);
-      next = Clock::now() + (!is_there ? sweep_again : ended > 0 ? sweep_rest : sweep_every);
+      const bool is_there = in_slots_ ? end_in_slots(ended) : end_some(0, {}, ended);
+      next = Clock::now() + (!is_there && !in_slots_ ? sweep_again
+                             : ended > 0             ? sweep_rest
+                                                     : sweep_every);
     }
     release_closed(false);
+    forget_claims();
     std::unique_lock lock(mutex_);
     wake_.wait_until(lock, closing_.empty() ? next : std::min(next, Clock::now() + close_again),
                      [this] { return stopping_.load() || !closed_.empty(); });
   }
   release_closed(true);
+  const std::lock_guard lock(mutex_);
+  ended_ = true;
+  wake_.notify_all();
 }
 
 // ---- For people ----
 
 void RedisHolds::each(base::Time now, const std::function<bool(const Listed&)>& visit) const {
-  if (each_of(false, now, visit)) each_of(true, now, visit);
+  bool stops = false;
+  const auto its = [&](const Listed& one) {
+    stops = !visit(one);
+    return !stops;
+  };
+  if (in_slots_ && !is_told_) learn_slots();
+  for (const uint16_t slot : in_slots_ ? slots_.known() : std::vector<uint16_t>{0})
+    for (const bool places : {false, true})
+      if (!stops) each_of(slot, places, now, its);
 }
 
 // False: it ends here.
-bool RedisHolds::each_of(bool places, base::Time now,
+bool RedisHolds::each_of(uint16_t slot, bool places, base::Time now,
                          const std::function<bool(const Listed&)>& visit) const {
   for (size_t from = 0; from < options_.most && !stopping_; from += listed_at_once) {
     Call call{1,
-              {head_ + "holds", "l", places ? "p" : "", "0", std::to_string(from),
+              {head_at(slot) + "holds", "l", places ? "p" : "", "0", std::to_string(from),
                std::to_string(listed_at_once)}};
     if (is_told_) call.words.push_back(std::to_string(now.us));
-    const Answer answer = send_here(plain_, call);
+    const Answer answer = send_here(slot, plain_, call);
     if (is_error(answer) || answer->type != REDIS_REPLY_ARRAY) return false;
     if (answer->elements == 0) return true;
     for (size_t i = 0; i < answer->elements; ++i) {

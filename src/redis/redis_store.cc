@@ -603,7 +603,6 @@ void RedisStore::collect(metrics::Page& page) const {
 
 std::unique_ptr<store::HoldBook> RedisStore::make_holds(const store::HoldBook::Options& options,
                                                         bool told) {
-  if (shared_.first.has_slots()) return nullptr;
   return std::make_unique<RedisHolds>(*this, options,
                                       told ? Scripts::Time::told : Scripts::Time::redis);
 }

@@ -84,8 +84,8 @@ class RedisStore final : public store::Store, public store::Catalog, public metr
 
   // The texts that are stored beside the counters. Lives as long as the store.
   RedisMetadataStore& metadata() { return metadata_; }
-  // The book of holds whose counters are in this store. Null: Redis Cluster keeps none. The store
-  // outlives it. `told`: for tests, the time is that of each call and not Redis' own.
+  // The book of holds whose counters are in this store, which outlives it. `told`: for tests, the
+  // time is that of each call and not Redis' own.
   std::unique_ptr<store::HoldBook> make_holds(const store::HoldBook::Options& options,
                                               bool told = false);
 

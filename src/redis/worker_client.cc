@@ -125,25 +125,31 @@ void WorkerClient::abandon(Ticket ticket) {
 }
 
 Error WorkerClient::ask_text(Ticket ticket, const Script& script, std::string call,
-                             base::Time now) {
+                             const TextStep& step, base::Time now) {
   see(now);
   bool fresh;
   Pending& pending = pending_of(ticket, 1, fresh);
   SLUICE_CHECK(fresh);
   pending.script = &script;
   pending.call = std::move(call);
+  pending.step = step;
   ++pending.calls;
   return send_text(pending, ticket.slot, false);
 }
 
 Error WorkerClient::send_text(Pending& pending, uint32_t slot, bool by_text) {
-  Link* const link = first_.topology().has_slots() ? nullptr : first_.primary();
+  Answer& answer = pending.answers.front();
+  const bool asking = std::exchange(answer.ask_link, 0) != 0;
+  Link* const link = asking                          ? first_.by_id(answer.link)
+                     : first_.topology().has_slots() ? first_.of_slot(pending.step.slot)
+                                                     : first_.primary();
   if (link == nullptr || !link->takes()) {
     pending.open = false;
     return why_not_sent(link);
   }
   const bool was_idle = first_.is_idle() && (second_ == nullptr || second_->is_idle());
-  Answer& answer = pending.answers.front();
+  const base::Time due{now_.us + shared_.patience_us};
+  say_asking(*link, asking, due);
   answer.what = Answer::What::awaited;
   answer.error = Error::none;
   answer.by_text = by_text;
@@ -155,7 +161,7 @@ Error WorkerClient::send_text(Pending& pending, uint32_t slot, bool by_text) {
     append_by_text(link->connection.out(), pending.call, *pending.script);
   else
     link->connection.out() += pending.call;
-  link->connection.sent({kind_batch, slot, pending.serial, 0}, {now_.us + shared_.patience_us});
+  link->connection.sent({kind_batch, slot, pending.serial, 0}, due);
   shared_.counts.asked.fetch_add(1, std::memory_order_relaxed);
   if (was_idle) completions_.wake();
   return Error::none;
@@ -171,7 +177,8 @@ WorkerClient::TextAnswer WorkerClient::text_answer(Ticket ticket, base::Time now
   }
   if (pending.awaited > 0) return {.what = TextAnswer::What::later};
   Answer& answer = pending.answers.front();
-  TextAnswer given{TextAnswer::What::error, answer.error, {}, pending.script, pending.calls};
+  TextAnswer given{TextAnswer::What::error, answer.error, {},
+                   pending.script,          pending.step, pending.calls};
   if (answer.what == Answer::What::text) {
     const std::string_view text(pending.texts.data() + answer.at, answer.size);
     if (answer.error == Error::none) {
@@ -179,6 +186,10 @@ WorkerClient::TextAnswer WorkerClient::text_answer(Ticket ticket, base::Time now
       given.text = text;
     } else if (text.starts_with("NOSCRIPT") && !answer.by_text) {
       given.error = send_text(pending, ticket.slot, true);
+      if (given.error == Error::none) return {.what = TextAnswer::What::later};
+    } else if (is_redirected(first_, text, answer.link, answer.redirects, answer.ask_link)) {
+      if (answer.ask_link != 0) answer.link = answer.ask_link;
+      given.error = send_text(pending, ticket.slot, answer.by_text);
       if (given.error == Error::none) return {.what = TextAnswer::What::later};
     } else {
       given.error = refusal_of(first_, text, {}, answer.asked);
@@ -1569,6 +1580,7 @@ void WorkerClient::ask_waiting(Waiting& w, base::Time now) {
   if (w.hold != nullptr) {
     const Script* script = nullptr;
     const std::string call = w.hold->call(ahead_of(charges, place_of(w)), now, script);
+    say_asking(*link, asking, due);
     if (w.by_text)
       append_by_text(link->connection.out(), call, *script);
     else

@@ -57,17 +57,24 @@ class WorkerClient final : LinkOwner {
   void abandon(request::Ticket ticket);
   std::optional<base::Time> advance(base::Time now);
   bool cancel(request::Ticket ticket);
+  // Of a call about holds, what its caller knows it by. slot: in Redis Cluster, of its keys.
+  struct TextStep {
+    uint32_t at = 0;
+    uint16_t slot = 0;
+    uint64_t token = 0;
+  };
   // A call of a script about holds, in RESP with the script's hash. Its answer is named by the
   // ticket, like that of a batch, which has no other call under way. Not `none`: nothing was sent.
   request::Error ask_text(request::Ticket ticket, const Script& script, std::string call,
-                          base::Time now);
+                          const TextStep& step, base::Time now);
   // What has come of it.
   struct TextAnswer {
     enum class What : uint8_t { none, later, text, error } what = What::none;
     request::Error error = request::Error::none;
     std::string text{};
     const Script* script = nullptr;  // that was called
-    uint32_t times = 0;              // how many calls the ticket had so far, with this one
+    TextStep step{};
+    uint32_t times = 0;  // how many calls the ticket had so far, with this one
   };
   TextAnswer text_answer(request::Ticket ticket, base::Time now);
   // Parks a group that may wait and was refused, which asks by `hold`. False: there is no room.
@@ -151,6 +158,7 @@ class WorkerClient final : LinkOwner {
     std::string texts;
     const Script* script = nullptr;  // of a call whose answer its caller reads
     std::string call;                // that call
+    TextStep step{};
     uint32_t calls = 0;
   };
 

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -14,9 +15,53 @@
 
 #include "limit/limit.h"
 #include "store/hold_book.h"
+#include "tests/redis/cluster_world.h"
 #include "tests/redis/store_world.h"
+#include "tests/support/redis_cluster.h"
 
 namespace sluice::redis {
+
+// The Redis of a test: one of its own, or a cluster that the tests of a process share.
+class HoldRedis {
+ public:
+  explicit HoldRedis(bool in_cluster) {
+    if (!in_cluster) {
+      one_ = std::make_unique<tests::RedisServer>();
+      return;
+    }
+    static tests::RedisCluster the_cluster;
+    cluster_ = &the_cluster;
+    for (size_t i = 0; i < cluster_->size(); ++i) cluster_->node(i).client()({"FLUSHALL"});
+  }
+  Options options() const {
+    return cluster_ == nullptr ? StoreWorld::options_for(*one_)
+                               : ClusterWorld::options_for(*cluster_);
+  }
+  // The names of all keys of that pattern.
+  std::vector<std::string> keys(const std::string& pattern) const {
+    std::vector<std::string> all;
+    const auto add = [&](const tests::RedisServer& node) {
+      for (const tests::RedisReply& key : node.client()({"KEYS", pattern}).list)
+        all.push_back(key.text);
+    };
+    if (cluster_ == nullptr) add(*one_);
+    for (size_t i = 0; cluster_ != nullptr && i < cluster_->size(); ++i) add(cluster_->node(i));
+    return all;
+  }
+
+ private:
+  std::unique_ptr<tests::RedisServer> one_;
+  tests::RedisCluster* cluster_ = nullptr;
+};
+
+// Tests with one Redis, and with a Redis Cluster.
+class InEachRedis : public testing::TestWithParam<bool> {
+ protected:
+  const HoldRedis redis{GetParam()};
+};
+inline std::string redis_of(const testing::TestParamInfo<bool>& in) {
+  return in.param ? "Cluster" : "One";
+}
 
 class HoldServer {
  public:

@@ -80,9 +80,11 @@ class Server : public HoldServer {
   int64_t remaining_ = 0;
 };
 
-TEST(HoldServers, SettleEachOthersIds) {
-  const tests::RedisServer redis;
-  Server one(StoreWorld::options_for(redis)), other(StoreWorld::options_for(redis));
+class HoldServersInEach : public InEachRedis {};
+INSTANTIATE_TEST_SUITE_P(Redis, HoldServersInEach, testing::Bool(), redis_of);
+
+TEST_P(HoldServersInEach, SettleEachOthersIds) {
+  Server one(redis.options()), other(redis.options());
   one.connect();
   other.connect();
   const HoldCall held = one.reserve({}, "ann", 400);
@@ -207,9 +209,8 @@ TEST(HoldServers, WithoutRedisTheRulesSayWhatAReserveIs) {
   EXPECT_EQ(server.charge_unknown(an_id, "ann", 4, known).outcome, HoldOutcome::failed);
 }
 
-TEST(HoldServers, CountersThatOtherProgramsShareAreRefusedByName) {
-  const tests::RedisServer redis;
-  Server server(StoreWorld::options_for(redis));
+TEST_P(HoldServersInEach, CountersThatOtherProgramsShareAreRefusedByName) {
+  Server server(redis.options());
   server.connect();
   request::Space shared;
   shared.encoding = request::KeyEncoding::remaining_text;
@@ -229,9 +230,8 @@ TEST(HoldServers, CountersThatOtherProgramsShareAreRefusedByName) {
 }
 
 // A calendar's windows are known where they are asked for, also by a server that has no rule of it.
-TEST(HoldServers, SettleWindowsOfTheCalendar) {
-  const tests::RedisServer redis;
-  Server one(StoreWorld::options_for(redis)), other(StoreWorld::options_for(redis));
+TEST_P(HoldServersInEach, SettleWindowsOfTheCalendar) {
+  Server one(redis.options()), other(redis.options());
   one.connect();
   other.connect();
   const auto made = limit::Calendar::of({.unit = limit::Calendar::Unit::year});
@@ -303,9 +303,8 @@ void run_clients(const Options& options, Ledger& ledger, uint32_t seed, int clie
   }
 }
 
-TEST(HoldServers, CountersAreWhatTheLedgerSays) {
-  const tests::RedisServer redis;
-  const Options options = StoreWorld::options_for(redis);
+TEST_P(HoldServersInEach, CountersAreWhatTheLedgerSays) {
+  const Options options = redis.options();
   Ledger ledger;
   std::vector<std::thread> servers;
   for (uint32_t seed : {1u, 2u})
@@ -316,8 +315,8 @@ TEST(HoldServers, CountersAreWhatTheLedgerSays) {
   for (const auto& [tenant, units] : ledger.used)
     EXPECT_TRUE(server.await_used(tenant, units))
         << tenant << " has " << server.used(tenant) << ", the ledger " << units;
-  EXPECT_EQ(redis.client()({"ZCARD", "sluice:holds"}).number, 0);
-  EXPECT_TRUE(redis.client()({"KEYS", "sluice:given:*"}).list.empty());
+  EXPECT_TRUE(redis.keys("sluice:*holds").empty());
+  EXPECT_TRUE(redis.keys("sluice:*given:*").empty());
 }
 
 }  // namespace

@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "store/holds_model_test.h"
@@ -43,7 +45,7 @@ struct World {
   }
   Charge charge(std::string_view key, Verb verb, int64_t cost) const {
     return {.space = space.get(),
-            .key = key,
+            .key = names.emplace_back(HoldsInRedis::named(key)),
             .verb = verb,
             .cost = cost,
             .limits = {&limit, 1},
@@ -83,19 +85,35 @@ struct World {
   HoldBook& holds;
   request::SpaceRef space;
   request::LimitsRef limits;
+  mutable std::deque<std::string> names;
   int64_t now = noon;
 };
 
-TEST(RedisHolds, EqualTheModelInAnyHistory) {
-  EXPECT_NO_FATAL_FAILURE(store::holds_test::equal_the_model<World>(40));
+// With one Redis, and with a Redis Cluster.
+class RedisHolds : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (GetParam() != std::string_view("Cluster")) return;
+    static tests::RedisCluster the_cluster;
+    HoldsInRedis::cluster = &the_cluster;
+  }
+  void TearDown() override { HoldsInRedis::cluster = nullptr; }
+  // How often a random history is tried, of so many with one Redis.
+  static int rounds(int most) { return HoldsInRedis::cluster == nullptr ? most : most / 3 + 1; }
+};
+INSTANTIATE_TEST_SUITE_P(In, RedisHolds, testing::Values("One", "Cluster"),
+                         [](const auto& in) { return std::string(in.param); });
+
+TEST_P(RedisHolds, EqualTheModelInAnyHistory) {
+  EXPECT_NO_FATAL_FAILURE(store::holds_test::equal_the_model<World>(rounds(40)));
 }
 
-TEST(RedisHolds, NothingExceedsALimitWhileTheListsChange) {
+TEST_P(RedisHolds, NothingExceedsALimitWhileTheListsChange) {
   EXPECT_NO_FATAL_FAILURE(store::holds_test::nothing_exceeds(
-      [] { return std::make_unique<HoldsInRedis>(HoldBook::Options{}); }, 80));
+      [] { return std::make_unique<HoldsInRedis>(HoldBook::Options{}); }, rounds(80)));
 }
 
-TEST(RedisHolds, NothingStaysWhenAllIsSettledAndForgotten) {
+TEST_P(RedisHolds, NothingStaysWhenAllIsSettledAndForgotten) {
   World world({.remember = {second}});
   EXPECT_EQ(world.reserve(first_id, {30, 20}, {5 * second}, 0, "ann").outcome, HoldOutcome::done);
   EXPECT_EQ(world.reserve(second_id, {3, 2}, {5 * second}).outcome, HoldOutcome::done);
@@ -104,13 +122,19 @@ TEST(RedisHolds, NothingStaysWhenAllIsSettledAndForgotten) {
   world.now += 6 * second;
   EXPECT_EQ(world.used("both"), 0);
   // The settled ones are keys that Redis forgets by itself.
-  for (const tests::RedisReply& key : world.redis.client()({"KEYS", "*"}).list) {
-    EXPECT_TRUE(key.text.starts_with("sluice:hold:")) << key.text;
-    EXPECT_GT(world.redis.client()({"PTTL", key.text}).number, 0) << key.text;
-  }
+  size_t records = 0;
+  for (tests::RedisClient& client : world.redis.clients())
+    for (const tests::RedisReply& key : client({"KEYS", "*"}).list) {
+      if (key.text == "sluice:hold_slots") continue;  // a number for each slot
+      const bool is_record = key.text.find("hold:") != key.text.npos;
+      records += is_record ? 1u : 0u;
+      EXPECT_TRUE(is_record || key.text.starts_with("sluice:hold_at:")) << key.text;
+      EXPECT_GT(client({"PTTL", key.text}).number, 0) << key.text;
+    }
+  EXPECT_EQ(records, 2u);
 }
 
-TEST(RedisHolds, AreBoundedForAllAndForEachUser) {
+TEST_P(RedisHolds, AreBoundedForAllAndForEachUser) {
   World world({.most = 2, .user_part = 2});
   EXPECT_EQ(world.reserve(first_id, {1, 0}, {}, 0, "ann").outcome, HoldOutcome::done);
   EXPECT_EQ(world.reserve(second_id, {1, 0}, {}, 0, "ann").outcome, HoldOutcome::full);
@@ -122,7 +146,7 @@ TEST(RedisHolds, AreBoundedForAllAndForEachUser) {
   EXPECT_EQ(world.reserve(second_id, {1, 0}, {}, 0, "eve").outcome, HoldOutcome::done);
 }
 
-TEST(RedisHolds, AreListed) {
+TEST_P(RedisHolds, AreListed) {
   World world;
   for (int i = 0; i < 250; ++i)
     ASSERT_EQ(world.reserve("hold-number-" + std::to_string(1000 + i), {0, 0}).outcome,
@@ -142,13 +166,13 @@ TEST(RedisHolds, AreListed) {
   EXPECT_EQ(found->holder, "somebody");
   EXPECT_EQ(found->units, 7);
   EXPECT_EQ(found->rule, "a");
-  EXPECT_EQ(found->actor, "a");
-  EXPECT_EQ(found->counter, "test:a");
+  EXPECT_EQ(found->actor, HoldsInRedis::named("a"));
+  EXPECT_EQ(found->counter, "test:" + HoldsInRedis::named("a"));
   EXPECT_EQ(found->age.us, second);
   EXPECT_EQ(found->ends_in.us, 4 * second);
 }
 
-TEST(RedisHolds, ManyExtensionsKeepTheirBound) {
+TEST_P(RedisHolds, ManyExtensionsKeepTheirBound) {
   World world;
   ASSERT_EQ(world.reserve(first_id, {0, 0}).outcome, HoldOutcome::done);
   for (int i = 0; i < 400; ++i) world.ask(HoldAsk::extend, first_id, {i % 8 == 0 ? 1 : 0, 0});
@@ -161,16 +185,19 @@ TEST(RedisHolds, ManyExtensionsKeepTheirBound) {
 
 // An operator's DEL, or an eviction: what was given back is not known any more, so nothing goes
 // back.
-TEST(RedisHolds, WithoutWhatWasGivenBackNothingGoesBack) {
+TEST_P(RedisHolds, WithoutWhatWasGivenBackNothingGoesBack) {
   World world;
   world.reserve(first_id, {40, 0});
-  EXPECT_EQ(world.redis.client()({"DEL", "sluice:given:test:a"}).number, 1);
+  std::string key = "sluice:";
+  if (HoldsInRedis::cluster != nullptr) append_tag(key, HoldsInRedis::named("a"));
+  key += "given:test:" + HoldsInRedis::named("a");
+  EXPECT_EQ(world.redis.client_of(key)({"DEL", key}).number, 1);
   world.ask(HoldAsk::release, first_id);
   EXPECT_EQ(world.used("a"), 40);
   EXPECT_EQ(world.used("both"), 0);
 }
 
-TEST(RedisHolds, ACommitOfAnUnknownHoldIsChargedOnce) {
+TEST_P(RedisHolds, ACommitOfAnUnknownHoldIsChargedOnce) {
   World world;
   EXPECT_EQ(world.ask(HoldAsk::commit, first_id, {7}).outcome, HoldOutcome::unknown);
   const auto charge = [&](int64_t units, bool& known) {
@@ -207,7 +234,7 @@ TEST(RedisHolds, ACommitOfAnUnknownHoldIsChargedOnce) {
 }
 
 // Rules in shadow have a group for each subject, on one counter too.
-TEST(RedisHolds, RulesInShadowAreSettledEachByItself) {
+TEST_P(RedisHolds, RulesInShadowAreSettledEachByItself) {
   for (const bool is_refused : {false, true}) {
     World world;
     if (is_refused) world.used("both", Verb::take, 90);
@@ -343,6 +370,7 @@ std::string differs(const std::vector<std::vector<Limit>>& lists, int rounds, ui
                     int64_t step_us, bool acquires = false) {
   tests::Dice dice(seed);
   int returns = 0;
+  if (HoldsInRedis::cluster != nullptr) rounds = rounds / 3 + 1;
   for (int round = 0; round < rounds; ++round) {
     HoldTerms terms{.keeps = dice(2) == 0, .ignores_late = dice(2) == 0};
     if (acquires) terms = {.ttl_max = {6 * step_us}, .ignores_late = true};
@@ -399,7 +427,7 @@ std::string differs(const std::vector<std::vector<Limit>>& lists, int rounds, ui
   return {};
 }
 
-TEST(RedisHolds, GiveBackAsTheTableInMemoryWithEachAlgorithm) {
+TEST_P(RedisHolds, GiveBackAsTheTableInMemoryWithEachAlgorithm) {
   const std::vector<Limit> each{
       limit_of(Algorithm::fixed_window, 20, 40),    limit_of(Algorithm::aligned_window, 20, 40),
       limit_of(Algorithm::token_bucket, 7, 40, 20), limit_of(Algorithm::sliding_window, 20, 40),
@@ -411,7 +439,7 @@ TEST(RedisHolds, GiveBackAsTheTableInMemoryWithEachAlgorithm) {
   EXPECT_EQ(differs({{each[3], each[4], each[0]}}, 15, 8, 12), "");
 }
 
-TEST(RedisHolds, HoldPlacesAsTheTableInMemory) {
+TEST_P(RedisHolds, HoldPlacesAsTheTableInMemory) {
   const Limit places = limit_of(Algorithm::concurrency, 12, 30, 72),
               fewer = limit_of(Algorithm::concurrency, 7, 12, 40),
               many = limit_of(Algorithm::concurrency, 60, 30, 72),
@@ -431,7 +459,7 @@ TEST(RedisHolds, HoldPlacesAsTheTableInMemory) {
 }
 
 // Numbers that a double does not hold, so that the other script decides.
-TEST(RedisHolds, GiveBackAsTheTableInMemoryInLargeNumbers) {
+TEST_P(RedisHolds, GiveBackAsTheTableInMemoryInLargeNumbers) {
   const int64_t day = 86'400 * second;
   EXPECT_EQ(differs({{limit_of(Algorithm::token_bucket, 1'000'000, day, 20)}}, 20, 1, day / 50'000),
             "");

@@ -140,9 +140,11 @@ class Server : public HoldServer {
   std::map<size_t, Asked> all_;
 };
 
-TEST(HoldsThatWait, AreGrantedInOrderOfArrivalWhenPlacesComeBack) {
-  const tests::RedisServer redis;
-  Server server(StoreWorld::options_for(redis));
+class HoldsThatWaitInEach : public InEachRedis {};
+INSTANTIATE_TEST_SUITE_P(Redis, HoldsThatWaitInEach, testing::Bool(), redis_of);
+
+TEST_P(HoldsThatWaitInEach, AreGrantedInOrderOfArrivalWhenPlacesComeBack) {
+  Server server(redis.options());
   ASSERT_EQ(server.acquire(1, 4).call.outcome, HoldOutcome::done);
   const Server::Asked &large = server.acquire(2, 3), &small = server.acquire(3, 1);
   EXPECT_EQ(large.call.outcome, HoldOutcome::waiting);
@@ -160,9 +162,8 @@ TEST(HoldsThatWait, AreGrantedInOrderOfArrivalWhenPlacesComeBack) {
   EXPECT_EQ(server.settle(HoldAsk::release, 2).returned, 3);
 }
 
-TEST(HoldsThatWait, AreNotOvertakenByWhoDoesNotWait) {
-  const tests::RedisServer redis;
-  Server server(StoreWorld::options_for(redis));
+TEST_P(HoldsThatWaitInEach, AreNotOvertakenByWhoDoesNotWait) {
+  Server server(redis.options());
   ASSERT_EQ(server.acquire(1, 2).call.outcome, HoldOutcome::done);
   const Server::Asked& large = server.acquire(2, 4);
   EXPECT_EQ(server.acquire(3, 1, false).call.outcome, HoldOutcome::refused);
@@ -171,9 +172,8 @@ TEST(HoldsThatWait, AreNotOvertakenByWhoDoesNotWait) {
   EXPECT_EQ(large.call.outcome, HoldOutcome::done);
 }
 
-TEST(HoldsThatWait, GetPlacesThatOthersGiveBackAndThatEnd) {
-  const tests::RedisServer redis;
-  Server one(StoreWorld::options_for(redis)), other(StoreWorld::options_for(redis));
+TEST_P(HoldsThatWaitInEach, GetPlacesThatOthersGiveBackAndThatEnd) {
+  Server one(redis.options()), other(redis.options());
   ASSERT_EQ(other.acquire(1, 2).call.outcome, HoldOutcome::done);
   ASSERT_EQ(other.acquire(2, 2, true, base::milliseconds(200)).call.outcome, HoldOutcome::done);
   const Server::Asked& first = one.acquire(3, 2);
@@ -186,9 +186,8 @@ TEST(HoldsThatWait, GetPlacesThatOthersGiveBackAndThatEnd) {
   EXPECT_EQ(one.used(), 4);
 }
 
-TEST(HoldsThatWait, TakeNothingOnceTheyAreCancelled) {
-  const tests::RedisServer redis;
-  Server server(StoreWorld::options_for(redis));
+TEST_P(HoldsThatWaitInEach, TakeNothingOnceTheyAreCancelled) {
+  Server server(redis.options());
   ASSERT_EQ(server.acquire(1, 4).call.outcome, HoldOutcome::done);
   Server::Asked& waits = server.acquire(2, 1);
   EXPECT_TRUE(server.world().cancel(Server::ticket_of(2)));
@@ -220,9 +219,8 @@ TEST(HoldsThatWait, GiveBackWhatIsGrantedWhenTheyAreCancelled) {
   EXPECT_EQ(server.acquire(2, 3, false).call.outcome, HoldOutcome::done);
 }
 
-TEST(HoldsThatWait, ThatWereGrantedInTheMomentOfADisconnectGiveBack) {
-  const tests::RedisServer redis;
-  Server server(StoreWorld::options_for(redis));
+TEST_P(HoldsThatWaitInEach, ThatWereGrantedInTheMomentOfADisconnectGiveBack) {
+  Server server(redis.options());
   ASSERT_EQ(server.acquire(1, 4).call.outcome, HoldOutcome::done);
   Server::Asked& waits = server.acquire(2, 3);
   server.settle(HoldAsk::release, 1);
@@ -238,9 +236,8 @@ TEST(HoldsThatWait, ThatWereGrantedInTheMomentOfADisconnectGiveBack) {
   EXPECT_TRUE(server.await_used(0));
 }
 
-TEST(HoldsThatWait, AreAskedAgainByOtherRules) {
-  const tests::RedisServer redis;
-  Server server(StoreWorld::options_for(redis));
+TEST_P(HoldsThatWaitInEach, AreAskedAgainByOtherRules) {
+  Server server(redis.options());
   ASSERT_EQ(server.acquire(1, 3).call.outcome, HoldOutcome::done);
   Server::Asked& waits = server.acquire(2, 4);
   const auto deadline = tests::soon();
@@ -265,9 +262,8 @@ TEST(HoldsThatWait, LoadTheScriptAgainWhereRedisHasLostIt) {
 }
 
 // Two reserves with one id: the one that comes second is the same hold, or another content.
-TEST(HoldsThatWait, WithAnIdThatAnotherHasTakenAreAnsweredSo) {
-  const tests::RedisServer redis;
-  Server server(StoreWorld::options_for(redis)), other(StoreWorld::options_for(redis));
+TEST_P(HoldsThatWaitInEach, WithAnIdThatAnotherHasTakenAreAnsweredSo) {
+  Server server(redis.options()), other(redis.options());
   ASSERT_EQ(other.acquire(1, 4).call.outcome, HoldOutcome::done);
   const Server::Asked &waits = server.acquire(2, 2), &same = other.acquire(2, 2);
   other.settle(HoldAsk::release, 1);

@@ -73,9 +73,11 @@ class Server : public HoldServer {
   base::Duration retry_after_{};
 };
 
-TEST(PlaceServers, SettleEachOthersPlaces) {
-  const tests::RedisServer redis;
-  Server one(StoreWorld::options_for(redis)), other(StoreWorld::options_for(redis));
+class PlaceServersInEach : public InEachRedis {};
+INSTANTIATE_TEST_SUITE_P(Redis, PlaceServersInEach, testing::Bool(), redis_of);
+
+TEST_P(PlaceServersInEach, SettleEachOthersPlaces) {
+  Server one(redis.options()), other(redis.options());
   const HoldCall held = one.acquire(an_id, 3, base::seconds(300));
   ASSERT_EQ(held.outcome, HoldOutcome::done);
   EXPECT_EQ(other.used(), 3);
@@ -102,18 +104,16 @@ TEST(PlaceServers, SettleEachOthersPlaces) {
   EXPECT_EQ(other.events(HoldBook::Event::refused), 2u);
 }
 
-TEST(PlaceServers, AReservationIsNotTheAcquireOfItsId) {
-  const tests::RedisServer redis;
-  Server server(StoreWorld::options_for(redis));
+TEST_P(PlaceServersInEach, AReservationIsNotTheAcquireOfItsId) {
+  Server server(redis.options());
   ASSERT_EQ(server.acquire(an_id, 1, base::seconds(300)).outcome, HoldOutcome::done);
   EXPECT_TRUE(server.acquire(an_id, 1, base::seconds(300)).repeated);
   EXPECT_EQ(server.acquire(an_id, 1, base::seconds(300), 0, false).outcome, HoldOutcome::in_use);
   EXPECT_EQ(server.used(), 1);
 }
 
-TEST(PlaceServers, APlaceAndItsHoldEndInOneMomentAndAreNotRevived) {
-  const tests::RedisServer redis;
-  Server one(StoreWorld::options_for(redis)), other(StoreWorld::options_for(redis));
+TEST_P(PlaceServersInEach, APlaceAndItsHoldEndInOneMomentAndAreNotRevived) {
+  Server one(redis.options()), other(redis.options());
   ASSERT_EQ(one.acquire(an_id, 4, base::milliseconds(400)).outcome, HoldOutcome::done);
   ASSERT_EQ(one.settle(HoldAsk::renew, an_id).outcome, HoldOutcome::done);
   EXPECT_TRUE(other.await_used(0));
@@ -123,9 +123,8 @@ TEST(PlaceServers, APlaceAndItsHoldEndInOneMomentAndAreNotRevived) {
   EXPECT_EQ(one.used(), 0);
 }
 
-TEST(PlaceServers, APlaceOfAConnectionIsReleasedWithIt) {
-  const tests::RedisServer redis;
-  Server one(StoreWorld::options_for(redis)), other(StoreWorld::options_for(redis));
+TEST_P(PlaceServersInEach, APlaceOfAConnectionIsReleasedWithIt) {
+  Server one(redis.options()), other(redis.options());
   ASSERT_EQ(one.acquire(an_id, 1, base::seconds(300), 7).outcome, HoldOutcome::done);
   ASSERT_EQ(one.acquire(another_id, 1, base::seconds(300), 8).outcome, HoldOutcome::done);
   // Whose id is used again is still the first one's.
@@ -187,12 +186,12 @@ TEST(PlaceServers, APlaceThatIsGrantedWhileItsConnectionEndsComesBack) {
   EXPECT_EQ(other.used(), 0);
 }
 
-TEST(PlaceServers, AStopReleasesThePlacesOfItsConnections) {
-  const tests::RedisServer redis;
-  Server other(StoreWorld::options_for(redis));
+TEST_P(PlaceServersInEach, AStopReleasesThePlacesOfItsConnections) {
+  Server other(redis.options());
   {
-    Server stopped(StoreWorld::options_for(redis));
+    Server stopped(redis.options());
     ASSERT_EQ(stopped.acquire(an_id, 1, base::seconds(300), 7).outcome, HoldOutcome::done);
+    ASSERT_EQ(stopped.acquire({}, 1, base::seconds(300), 8).outcome, HoldOutcome::done);
     ASSERT_EQ(stopped.acquire(another_id, 2, base::seconds(300)).outcome, HoldOutcome::done);
   }
   EXPECT_EQ(other.used(), 2);
@@ -313,9 +312,8 @@ void run_holders(const Options& options, Out& out, uint32_t seed, int turns) {
   }
 }
 
-TEST(PlaceServers, NoMoreThanTheQuotaAreOutOverTwoServers) {
-  const tests::RedisServer redis;
-  const Options options = StoreWorld::options_for(redis);
+TEST_P(PlaceServersInEach, NoMoreThanTheQuotaAreOutOverTwoServers) {
+  const Options options = redis.options();
   Out out;
   std::vector<std::thread> servers;
   for (uint32_t seed : {1u, 2u, 3u})
@@ -329,11 +327,11 @@ TEST(PlaceServers, NoMoreThanTheQuotaAreOutOverTwoServers) {
   Server server(options);
   EXPECT_TRUE(server.await_used(0));
   const auto deadline = tests::soon();
-  const auto left = [&] { return redis.client()({"ZCARD", "sluice:held_places"}).number; };
+  const auto left = [&] { return redis.keys("sluice:*held_places").size(); };
   while (left() > 0 && std::chrono::steady_clock::now() < deadline)
     std::this_thread::sleep_for(Milliseconds(5));
-  EXPECT_EQ(left(), 0);
-  EXPECT_TRUE(redis.client()({"KEYS", "sluice:given:*"}).list.empty());
+  EXPECT_EQ(left(), 0u);
+  EXPECT_TRUE(redis.keys("sluice:*given:*").empty());
 }
 
 }  // namespace
