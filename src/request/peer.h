@@ -124,9 +124,8 @@ struct Peer {
   std::string address{};
   // The name in the certificate that the client has shown, which is trusted; empty: none.
   std::string certificate{};
-  uint16_t port = 0;         // the listener's
-  bool strict = false;       // the listener's option `strict`: ambiguous requests are errors
-  bool keeps_holds = false;  // HoldCall can be asked; else reservations are refused
+  uint16_t port = 0;    // the listener's
+  bool strict = false;  // the listener's option `strict`: ambiguous requests are errors
 };
 
 }  // namespace sluice::request

@@ -104,7 +104,7 @@ struct Options {
   bool is_admin_socket_wanted = false;  // true: the server does not start without that socket
   std::optional<admin::StatsdOptions> statsd = {};
   otlp::Options otlp = {};
-  std::optional<store::HoldBook::Options> holds = {};  // empty: the store keeps none
+  store::HoldBook::Options holds = {};
   // Makes the book of holds that are not those of this process. The store that keeps them outlives
   // the server. Empty: store::Holds keeps them.
   std::function<std::unique_ptr<store::HoldBook>(const store::HoldBook::Options&)> make_holds = {};

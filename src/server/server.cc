@@ -175,11 +175,11 @@ struct Server::Impl {
       });
       admin_plane.add_source(brought_limits.emplace(*options.spaces));
     }
-    if (options.holds && options.spaces != nullptr) {
+    if (options.spaces != nullptr) {
       if (options.make_holds) {
-        holds = options.make_holds(*options.holds);
+        holds = options.make_holds(options.holds);
       } else {
-        auto its = std::make_unique<store::Holds>(store, *options.spaces, *options.holds);
+        auto its = std::make_unique<store::Holds>(store, *options.spaces, options.holds);
         restore(*its);
         holds = std::move(its);
       }
@@ -559,8 +559,7 @@ request::Peer Server::Impl::peer_of(int fd, protocol::Protocol protocol) const {
   request::Peer peer{.server = &views[number],
                      .options = options.session_options[number].get(),
                      .access = &access,
-                     .charge_ids = charge_ids.get(),
-                     .keeps_holds = holds != nullptr};
+                     .charge_ids = charge_ids.get()};
   if (!describe(protocol).wants_address) return peer;
   if (const auto address = net::SocketAddress::peer(fd)) peer.address = address->unmapped().text();
   if (const auto own = net::SocketAddress::local(fd)) peer.port = own->port();

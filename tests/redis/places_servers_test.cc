@@ -19,6 +19,7 @@
 #include "store/hold_book.h"
 #include "tests/redis/hold_server.h"
 #include "tests/support/dice.h"
+#include "tests/support/redis_sentinels.h"
 
 namespace sluice::redis::places_servers_test {
 namespace {
@@ -265,6 +266,42 @@ TEST(PlaceServers, WithoutRedisNoPlaceIsGranted) {
   } while (renewed.outcome == HoldOutcome::failed && std::chrono::steady_clock::now() < deadline);
   EXPECT_EQ(renewed.outcome, HoldOutcome::unknown);
   EXPECT_EQ(server.acquire(another_id, 4, base::seconds(60)).outcome, HoldOutcome::done);
+}
+
+// Places are out while Sentinel makes a replica the primary: none is granted twice, and their
+// holders renew and release them there.
+TEST(PlacesBehindSentinel, OutliveTheirPrimary) {
+  tests::RedisSentinels all;
+  Options options;
+  options.nodes.clear();
+  options.sentinel.master = tests::RedisSentinels::master;
+  for (size_t i = 0; i < 3; ++i)
+    options.sentinel.nodes.push_back({"127.0.0.1", all.sentinel(i).port()});
+  options.deadline = base::milliseconds(500);
+  Server one(options), other(options);
+  ASSERT_EQ(one.acquire(an_id, 3, base::seconds(600)).outcome, HoldOutcome::done);
+  ASSERT_EQ(other.acquire(another_id, 1, base::seconds(600)).outcome, HoldOutcome::done);
+  // What was written before has reached the replicas with this.
+  tests::RedisClient client = all.node(0).client();
+  client({"SET", "last", "1"});
+  ASSERT_EQ(client({"WAIT", "2", "20000"}).number, 2);
+  all.node(0).signal(SIGKILL);
+  const auto deadline = tests::soon();
+  const auto again = [&](Server& server, const auto& ask) {
+    HoldCall call = ask();
+    while (call.outcome == HoldOutcome::failed && std::chrono::steady_clock::now() < deadline) {
+      server.world().turn();
+      call = ask();
+    }
+    return call.outcome;
+  };
+  EXPECT_EQ(again(one, [&] { return one.settle(HoldAsk::renew, an_id); }), HoldOutcome::done);
+  EXPECT_NE(all.await_other_than(0), 0u);
+  EXPECT_EQ(again(other, [&] { return other.acquire({}, 1, base::seconds(60)); }),
+            HoldOutcome::refused);
+  EXPECT_EQ(again(other, [&] { return other.settle(HoldAsk::release, an_id); }), HoldOutcome::done);
+  EXPECT_EQ(one.used(), 1);
+  EXPECT_EQ(one.acquire({}, 3, base::seconds(60)).outcome, HoldOutcome::done);
 }
 
 // Who is out when: a holder is surely out from its answer until it asks for the release, or until

@@ -459,19 +459,6 @@ TEST_F(KuadrantService, ReservationsCanBeSwitchedOff) {
   EXPECT_EQ(gateway.report(of_k), "OK");
 }
 
-TEST(KuadrantStores, AStoreWithoutHoldsSaysSo) {
-  World world;
-  ASSERT_TRUE(world.load({{"limits.yaml", limits}}));
-  world.keeps_holds = false;
-  Gateway gateway(world);
-  const std::string why =
-      "12 reservations need counters in memory, on disk or in a Redis that is no cluster, and this "
-      "server has them in Redis Cluster; use CheckRateLimit before the work and Report after it";
-  EXPECT_EQ(gateway.reserve(of_k, 1), why);
-  EXPECT_EQ(gateway.commit(of_k, "", 1), why);
-  EXPECT_EQ(gateway.check(of_k), "OK");
-}
-
 TEST_F(KuadrantService, ACallPastItsDeadlineChargesNothing) {
   gateway.more.emplace_back("grpc-timeout", "0m");
   EXPECT_EQ(gateway.report(of_h, 10), "4 the caller's deadline has passed");

@@ -164,8 +164,7 @@ class World {
             .clock = &clock_,
             .address = "10.0.0.9:4711",
             .certificate = certificate,
-            .port = port,
-            .keeps_holds = keeps_holds};
+            .port = port};
   }
   engine::Engine& engine() { return *engine_; }
   request::Spaces& spaces() { return spaces_; }
@@ -174,7 +173,6 @@ class World {
   EnvoyWorker worker;
   access::Access access;  // without users
   const request::ListenerView* listener = nullptr;
-  bool keeps_holds = true;
 
  private:
   request::Spaces spaces_;

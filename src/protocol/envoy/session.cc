@@ -141,7 +141,6 @@ GrpcSession::GrpcSession(EnvoyWorker& worker, const EnvoyOptions& options,
       listener_(peer.listener),
       server_(peer.server),
       spans_(peer.spans),
-      keeps_holds_(peer.keeps_holds),
       address_(peer.address),
       identity_(peer.access, peer.certificate),
       grpc_(worker.grpc, {}, is_streamed,
@@ -366,11 +365,6 @@ void GrpcSession::begin(uint32_t number, base::Time now, request::Requests& requ
 std::string_view GrpcSession::why_no_holds() const {
   if (!options_.holds.enabled)
     return "reservations are switched off: `envoy: { holds: { enabled: false } }`";
-  if (!keeps_holds_)
-    return "reservations need counters in memory, on disk or in a Redis that is no cluster, and "
-           "this "
-           "server has them in Redis Cluster; use CheckRateLimit before the work and Report after "
-           "it";
   return {};
 }
 

@@ -137,8 +137,7 @@ class GrpcSession final : public request::Session {
   base::Clock* const clock_;
   const request::ListenerView* const listener_;
   const request::ServerView* const server_;
-  otlp::Spans* const spans_;  // null: calls are not traced
-  const bool keeps_holds_;
+  otlp::Spans* const spans_;   // null: calls are not traced
   const std::string address_;  // of the client; empty: it has none
   access::Identity identity_;  // of the call that is being begun
   wire::GrpcServerSession grpc_;

@@ -72,7 +72,6 @@ constinit const ProblemKind wrong_host{421, "urn:sluice:problem:misdirected-requ
                                        "Misdirected request"};
 constinit const ProblemKind quota_exceeded{
     429, "https://iana.org/assignments/http-problem-types#quota-exceeded", "Quota exceeded"};
-constinit const ProblemKind not_yet{501, "urn:sluice:problem:not-yet", "Not available yet"};
 constinit const ProblemKind reduced_capacity{
     503, "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",
     "Temporary reduced capacity"};
@@ -129,7 +128,7 @@ constexpr Route routes[] = {
     {"/v1/renew", Action::renew, post, Right::take},
     {"/v1/release", Action::release, post, Right::take},
     {"/v1/acquire", Action::acquire, post, Right::take},
-    {"*", Action::later, "GET, HEAD, POST, OPTIONS"},  // for OPTIONS only (RFC 9110, 9.3.7)
+    {"*", Action::any, "GET, HEAD, POST, OPTIONS"},  // for OPTIONS only (RFC 9110, 9.3.7)
     {"/throttle", Action::throttle, post, Right::take},
     {"/health", Action::crab_health, get},
 };
@@ -383,8 +382,8 @@ Exchange::Begun Exchange::begin_action(const Question& question, const RequestFi
       return ask_health(note, requests);
     case Action::openapi:
       return Begun::ready;
-    case Action::later:
-      return refuse(problems::not_yet, "this path is reserved for a later version");
+    case Action::any:
+      return refuse(problems::not_found, "there is nothing at this path; see /v1/openapi.json");
     case Action::throttle:
       return begin_throttle(question, fields, note, requests);
     case Action::acquire:
@@ -449,12 +448,6 @@ Exchange::Begun Exchange::begin_body(const Question& question, const RequestFiel
 Exchange::Begun Exchange::begin_hold(const Question& question, const RequestFields& fields,
                                      const ConnectionContext& around, uint32_t note,
                                      request::Requests& requests) {
-  if (!around.peer.keeps_holds)
-    return refuse(
-        problems::not_yet,
-        "reservations need counters in memory, on disk or in a Redis that is no cluster, "
-        "and this server has them in Redis Cluster; take before the work, or charge after "
-        "it");
   if (!may_read(question, fields)) return Begun::ready;
   body_ = question.body;
   TakeBody& body = around.worker.body;

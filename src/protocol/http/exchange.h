@@ -50,7 +50,7 @@ struct ProblemKind {
 namespace problems {
 extern const ProblemKind bad_request, unauthorized, forbidden, no_rule, not_found, no_such_profile,
     method_not_allowed, not_acceptable, wait_timeout, id_in_use, no_such_hold, no_places,
-    already_settled, hold_ended, too_large, unsupported_type, wrong_host, quota_exceeded, not_yet,
+    already_settled, hold_ended, too_large, unsupported_type, wrong_host, quota_exceeded,
     reduced_capacity;
 }  // namespace problems
 
@@ -82,7 +82,7 @@ enum class Action : uint8_t {
   renew,
   commit,
   release,
-  later,  // not implemented yet: 501
+  any,  // the path `*`, for OPTIONS alone
   health,
   openapi,
   auth,

@@ -101,10 +101,7 @@ using Settle = std::function<void(Core&)>;
 
 class Door {
  public:
-  explicit Door(const Setup& setup = {}) : world(setup) {
-    peer = world.peer("127.0.0.1:41000");
-    peer.keeps_holds = true;
-  }
+  explicit Door(const Setup& setup = {}) : world(setup) { peer = world.peer("127.0.0.1:41000"); }
 
   // The answer to one request over HTTP/1.1.
   HttpAnswer ask(const std::string& text, const Settle& settle) {
@@ -722,19 +719,6 @@ TEST(HoldAnswer, OfSubjectsWithoutARule) {
 }
 
 // ---- Without the core ----
-
-TEST(HoldAnswer, WithoutReservationsIs501OnEachPath) {
-  Door door;
-  door.peer.keeps_holds = false;
-  const auto never = [](Core&) { ADD_FAILURE() << "the core was asked"; };
-  for (const char* path :
-       {"/v1/reserve", "/v1/acquire", "/v1/extend", "/v1/renew", "/v1/commit", "/v1/release"}) {
-    const HttpAnswer answer = door.ask(path, "{}", never);
-    EXPECT_EQ(answer.status, 501) << path;
-    EXPECT_TRUE(answer.tells("urn:sluice:problem:not-yet")) << answer.body;
-    EXPECT_TRUE(answer.tells("in a Redis that is no cluster")) << answer.body;
-  }
-}
 
 TEST(HoldAnswer, ABodyThatIsNotRightIs400WithItsPlace) {
   Door door;

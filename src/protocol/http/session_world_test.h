@@ -271,8 +271,7 @@ class World {
             .clock = &clock_,
             .charge_ids = ids.get(),
             .address = address,
-            .certificate = certificate,
-            .keeps_holds = true};
+            .certificate = certificate};
   }
   engine::Engine& engine() { return *engine_; }
   const HttpOptions& options() const { return static_cast<const HttpOptions&>(*options_); }

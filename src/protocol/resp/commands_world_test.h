@@ -72,11 +72,7 @@ struct World {
   }
 
   request::Peer peer() {
-    return {.server = &view,
-            .options = &options,
-            .clock = &clock,
-            .charge_ids = ids.get(),
-            .keeps_holds = true};
+    return {.server = &view, .options = &options, .clock = &clock, .charge_ids = ids.get()};
   }
 
   // The replies of a session to inline commands.

@@ -104,8 +104,7 @@ class Door {
  public:
   explicit Door(const RespOptions& its_options = {}, const access::Access* access = nullptr)
       : options(its_options),
-        session(
-            {.listener = &listener, .options = &options, .access = access, .keeps_holds = true}) {}
+        session({.listener = &listener, .options = &options, .access = access}) {}
 
   // The replies to inline commands, up to one that waits.
   std::string ask(const std::string& text, const Settle& settle) {
@@ -449,7 +448,7 @@ TEST(RespHoldWait, OfMoreClientsThanMayWaitIsBusy) {
   options.waiting_max = 1;
   Door door(options);
   door.ask(waits, nullptr);
-  RespSession other({.options = &door.options, .keeps_holds = true});
+  RespSession other({.options = &door.options});
   request::Requests requests;
   base::Buffer out;
   const std::string text = waits + "\n";
@@ -730,24 +729,6 @@ TEST(RespHoldAnswer, OfSubjectsWithoutARule) {
 }
 
 // ---- Without the core ----
-
-TEST(RespHoldAnswer, WithoutReservationsIsAnErrorOfEachCommand) {
-  std::vector<std::string> all = of_ids;
-  all.insert(all.end(), {reserve, mreserve, waits});
-  for (const std::string& command : all) {
-    const RespOptions options;
-    RespSession session({.options = &options});
-    request::Requests requests;
-    base::Buffer out;
-    const std::string text = command + "\n";
-    session.receive(text, false, requests, out);
-    ASSERT_EQ(requests.size(), 1u);
-    session.reply(requests.items()[0], {}, {}, out);
-    EXPECT_TRUE(out.view().starts_with("-ERR reservations are not supported by this server: "))
-        << out.view();
-    EXPECT_FALSE(session.state().holds_back);
-  }
-}
 
 TEST(RespHoldAnswer, TwoListsOfLimitsForOneKeyAreAnError) {
   const auto said = [](const std::string& one, const std::string& other) {

@@ -62,11 +62,6 @@ std::string ended_text(HoldAsk ask) {
 // A reserve takes from its subjects. A commit that names them charges them if its hold is unknown.
 // Everything else is one request without a subject.
 void RespSession::hold() {
-  if (!peer_.keeps_holds)
-    return answer_error(
-        "ERR reservations are not supported by this server: they need its counters in memory, on "
-        "disk or in a Redis that is no cluster, and it has them in Redis Cluster; take before the "
-        "work, or charge after it");
   if (has_two_lists())
     return answer_malformed(
         "ERR two subjects bring different limits for one key, and a reservation has one list for "

@@ -116,8 +116,7 @@ Transcript run(std::string_view bytes, const std::vector<size_t>& cuts,
   // Options of this run alone: they number the connections, and the numbers must be the same in
   // every run.
   resp::RespOptions options;
-  resp::RespSession session(
-      {.server = &server, .options = &options, .access = &access, .keeps_holds = true});
+  resp::RespSession session({.server = &server, .options = &options, .access = &access});
   request::Requests requests;
   base::Buffer out, handshake;
   Verdicts verdicts;

@@ -188,6 +188,7 @@ class Places(LimitedTest):
 
     test_seconds_max = 150
     STORE = "path: {folder}/data, durability: always"
+    lease = LEASE
 
     def setUp(self) -> None:
         super().setUp()
@@ -201,7 +202,7 @@ class Places(LimitedTest):
     def start(self) -> Program:
         text = RULES
         for was, now in (("127.0.0.1:8000", f"127.0.0.1:{self.port}"), ("path: places, durability: always", self.STORE.format(folder=self.folder)),
-                         ("lease: 30s", f"lease: {LEASE:g}s"), ("quota: 40", f"quota: {CONNECTIONS}"),
+                         ("lease: 30s", f"lease: {self.lease:g}s"), ("quota: 40", f"quota: {CONNECTIONS}"),
                          ('  - { protocol: admin, address: "127.0.0.1:8081" }\n', "")):
             self.assertIn(was, text)
             text = text.replace(was, now)
@@ -216,7 +217,7 @@ class Places(LimitedTest):
         self.server = self.start()
 
     def work(self, seconds: float, turns: int, entries: dict[str, str] | None = None, threads: int = 1) -> Worker:
-        return Worker(self, WORKER, f"127.0.0.1:{self.port}", LEASE, seconds, turns, json.dumps(entries or {"pool": "gpu"}), threads)
+        return Worker(self, WORKER, f"127.0.0.1:{self.port}", self.lease, seconds, turns, json.dumps(entries or {"pool": "gpu"}), threads)
 
 
 class Pool(Places):
@@ -276,6 +277,67 @@ class Pool(Places):
         # Its last renewal was answered before the server was stopped.
         self.assertLess(worker.said[1][1] - stopped, LEASE + 1)
         self.server.go_on()
+
+
+def free_ports(count: int) -> list[int]:
+    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    try:
+        return [one.getsockname()[1] for one in listeners]
+    finally:
+        for one in listeners:
+            one.close()
+
+
+class BehindSentinel(Places):
+    """A primary of Redis, a replica and a sentinel. The lease is longer than a replica needs to take over."""
+
+    lease = 12.0
+
+    def setUp(self) -> None:
+        redis = tempfile.TemporaryDirectory()
+        self.addCleanup(redis.cleanup)
+        primary, replica, sentinel = free_ports(3)
+        watch = Path(redis.name) / "sentinel.conf"
+        watch.write_text(f"port {sentinel}\nbind 127.0.0.1\nsentinel monitor places 127.0.0.1 {primary} 1\n"
+                         "sentinel down-after-milliseconds places 1000\nsentinel failover-timeout places 3000\n", encoding="utf-8")
+        common = ["--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", redis.name]
+        self.primary = self.run_redis(primary, ["--port", str(primary), *common])
+        self.run_redis(replica, ["--port", str(replica), "--replicaof", "127.0.0.1", str(primary), "--repl-diskless-sync-delay", "0", *common])
+        wait_until(lambda: "master_link_status:up" in self.ask(replica, "INFO", "replication"), "the replica follows")
+        self.run_redis(sentinel, [str(watch), "--sentinel"])
+        wait_until(lambda: "slaves=1" in self.ask(sentinel, "INFO", "sentinel"), "the sentinel knows both")
+        self.STORE = f"redis: {{{{ sentinel: {{{{ master: places, nodes: [\"127.0.0.1:{sentinel}\"] }}}} }}}}"
+        self.replica = replica
+        super().setUp()
+
+    def run_redis(self, port: int, arguments: list[str]) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(["redis-server", *arguments], stdout=subprocess.DEVNULL)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        wait_until(lambda: self.ask(port, "PING") == "PONG", "it answers")
+        return process
+
+    @staticmethod
+    def ask(port: int, *words: str) -> str:
+        done = subprocess.run(["redis-cli", "-p", str(port), *words], capture_output=True, text=True, timeout=30, check=False)
+        return done.stdout.strip()
+
+    def test_holders_keep_their_places_when_the_primary_is_killed(self) -> None:
+        workers = [self.work(100, 1) for _ in range(POOL)]
+        for worker in workers:
+            self.assertEqual(worker.awaits(1, "it has a place"), "has")
+        late = self.work(0, 1)
+        # All that was granted has reached the replica.
+        wait_until(lambda: self.ask(self.replica, "ZCARD", "sluice:held_places") == str(POOL), "the replica has the places")
+        self.primary.kill()
+        wait_until(lambda: "role:master" in self.ask(self.replica, "INFO", "replication"), "the replica takes over")
+        wait_until(lambda: int(self.ask(self.replica, "INFO", "commandstats").count("cmdstat_evalsha")) > 0, "servers ask it")
+        time.sleep(self.lease)  # all that are still there have renewed
+        self.assertEqual([len(worker.said) for worker in workers], [1] * POOL)
+        self.assertEqual(late.said, [])
+        workers[0].kill()
+        self.assertEqual(late.awaits(1, "the place of the killed worker goes to the one that waits"), "has")
+        self.assertEqual(late.finish(20), 0)
 
 
 class Exports(Places):
