@@ -304,11 +304,7 @@ int explain_live(const AdminFlags& flags, std::optional<protocol::Protocol> prot
   auto port = AdminPort::open(flags, arguments, io, ending);
   if (!port) return ending;
   const auto reply = port->ask("POST", "/v1/explain", body);
-  if (!reply.is_done()) return report_failure(reply, flags.json, io);
-  if (flags.json) {
-    io.out << to_text(reply.json) << std::flush;
-    return config::exit_ok;
-  }
+  if (const auto ended = end_without_words(reply, flags.json, io)) return *ended;
   for (const Json& rule : list_field(reply.json, "rules")) io.out << rule_line(rule) << '\n';
   if (const int64_t behind = integer_field(reply.json, "unreached"); behind > 0)
     io.out << base::counted(static_cast<uint64_t>(behind), "rule") << " behind "
