@@ -302,7 +302,7 @@ HttpResponse CounterRoutes::explain(const wire::HttpRequest& request) {
             to_json(e, e.native ? policy::native_dialect : *dialect, query->steps(), *policy);
         for (const ExplainedStep& step : query->steps())
           if (const auto its = held.find(step.counter); step.rule == e.rule && its != held.end())
-            put_held(json, "decisions", its->second, cost);
+            put_held(json, "decisions", step.decisions, its->second, cost);
         if (!items.add(std::move(json))) ++unlisted;
       });
   Json json{{"rules", items.take()}};

@@ -1,5 +1,3 @@
-#include "admin/holds_api.h"
-
 #include <chrono>
 #include <cmath>
 #include <optional>
@@ -9,6 +7,7 @@
 #include <vector>
 
 #include "admin/admin_json.h"
+#include "admin/routes.h"
 #include "base/bounds.h"
 #include "base/units.h"
 

@@ -1,6 +1,4 @@
 // What the admin port answers about holds, on the test's own clock.
-#include "admin/holds_api.h"
-
 #include <gtest/gtest.h>
 #include <spdlog/sinks/null_sink.h>
 
@@ -9,6 +7,7 @@
 #include <utility>
 
 #include "admin/admin_json.h"
+#include "admin/routes.h"
 #include "policy/rule_set.h"
 #include "store/embedded_store.h"
 #include "store/holds.h"

@@ -44,6 +44,7 @@ std::string limit_words(const Json& limit) {
   if (text_field(limit, "over") == "count") text += ", counts what it refuses";
   if (limit.contains("overdraft"))
     text += ", owes at most " + std::to_string(integer_field(limit, "overdraft"));
+  if (const auto unit = text_field(limit, "unit"); !unit.empty()) text += ", in " + unit;
   if (true_field(limit, "of_rule")) text += " (the rule's)";
   return text;
 }

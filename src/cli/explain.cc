@@ -95,6 +95,7 @@ void append_applied(std::string& out, const RuleExplanation& e, Moment at, bool 
     out += "\n      limit: " + words_for(e.rule->limits[i]);
     if (limit::has(e.rule->counts, i)) out += ", counts what it refuses";
     if (const auto n = e.rule->overdraft_of(i)) out += ", owes at most " + std::to_string(*n);
+    if (const auto unit = e.rule->unit_of(i); !unit.empty()) out += ", in " + std::string(unit);
     const limit::Limit& limit = e.rule->limits[i];
     if (limit.algorithm != Algorithm::aligned_window || (!limit.calendar && !at.told)) continue;
     const auto window = limit::aligned_window::window_of(limit, at.time);
@@ -157,6 +158,7 @@ nlohmann::ordered_json json_of(const RuleExplanation& e, Moment at) {
       live::put_window(json["limits"].back(), limit, at.time, at.told);
       if (limit::has(rule.counts, i)) json["limits"].back()["over"] = "count";
       if (const auto n = rule.overdraft_of(i)) json["limits"].back()["overdraft"] = *n;
+      if (const auto unit = rule.unit_of(i); !unit.empty()) json["limits"].back()["unit"] = unit;
     }
     json["actor"] = nlohmann::ordered_json::array();
     for (size_t i = 0; i < rule.actor.size(); ++i) {
