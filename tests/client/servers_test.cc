@@ -316,7 +316,7 @@ TEST_F(ClientOfServers, PlacesAndReservationsAreWaitedFor) {
   EXPECT_EQ(late.error, client_errc::none) << late.text;
   EXPECT_FALSE(late.allowed);
   EXPECT_EQ(late.id, "");
-  acquire.wait_for = 1h;
+  acquire.wait_for = 50s;
   auto waiting = one.ask(acquire, patient);
   client_request release;
   release.verb = client_verb::release;
@@ -330,7 +330,7 @@ TEST_F(ClientOfServers, PlacesAndReservationsAreWaitedFor) {
   client_request reserve = about(client_verb::reserve, keyed("w", 50, 24h), 40);
   const client_result held = one.call(reserve, patient);
   ASSERT_TRUE(held.is_allowed()) << held.text;
-  reserve.wait_for = 1h;
+  reserve.wait_for = 50s;
   waiting = one.ask(reserve, patient);
   release.id = held.id;
   EXPECT_EQ(one.call(release, patient).returned, 40);
