@@ -262,6 +262,8 @@ std::string rule_line(const Json& rule) {
             seconds_words(field(holds, "first_expires_in")) +
             (count == 1 ? "" : " to " + seconds_words(field(holds, "last_expires_in")));
   }
+  if (const std::string key = shown(rule, "fair_by"); !key.empty())
+    text += "\n  waiting: in turn by " + key;
   for (const Json& one : list_field(rule, "began_fresh"))
     if (one.is_string())
       text += "\n  by the last reload, " + config::on_screen(one.get<std::string>());
