@@ -171,7 +171,8 @@ struct client_request {
   /// when the server closes an idle one.
   bool release_on_close = false;
   /// Of a wait over resp and http: how long the server waits at most. 0: resp for ever, http as
-  /// long as the server likes.
+  /// long as the server likes. Of a reserve or an acquire of one subject: the same, in order of
+  /// arrival with waits; 0: it does not wait. Not with release_on_close.
   std::chrono::microseconds wait_for{};
   /// Of a command. resp: the command and its arguments. http: method, path with its query and,
   /// where there is one, the body, of JSON. It must be one with a single reply, after which the
@@ -247,7 +248,7 @@ struct client_result {
   /// Of a take, a wait, a peek, a reserve, an acquire and an extend; of a charge and a commit: not
   /// `over`; of a renew and a release: done. Not with an error.
   bool allowed = false;
-  bool delayed = false;   ///< of a wait: the units were not there at once
+  bool delayed = false;   ///< of what waited: the units were not there at once
   bool over = false;      ///< of a charge or a commit: a limit is in debt
   bool repeated = false;  ///< http, of a charge or a commit: it was known, this is its answer again
   bool late = false;      ///< of a commit: the reservation had ended, or was not known
@@ -264,7 +265,7 @@ struct client_result {
   std::optional<std::int64_t> remaining{};                 ///< units left
   std::optional<std::chrono::microseconds> retry_after{};  ///< until the same could be allowed
   std::optional<std::chrono::microseconds> reset_after{};  ///< until it is as a fresh one
-  std::optional<std::chrono::microseconds> waited{};       ///< of a wait: how long it took
+  std::optional<std::chrono::microseconds> waited{};       ///< of what waited: how long it took
   std::optional<std::int64_t> reset_at{};  ///< limitd: UNIX seconds when it is full again
   std::optional<std::int64_t> counters{};  ///< of a reset: how many were not fresh
   std::string rule{};                      ///< that decided, where the protocol tells

@@ -274,6 +274,16 @@ struct waiting {
 /// or overrides errc::unknown_rule, or errc::no_memory where it could not be matched again.
 using wait_callback = std::function<void(wait_id, const decision&)>;
 
+/// What a reserve or an acquire that waits came to at once. `id` not 0: it is not decided yet, and
+/// its callback will be called.
+struct reserving {
+  reservation now;  ///< of id 0 the answer; else the refusal as of now
+  wait_id id = 0;   ///< for cancel()
+};
+
+/// The end of such a wait: held from now on (`now.allowed`), or its error, as of wait_callback.
+using reserve_callback = std::function<void(wait_id, const reservation&)>;
+
 /// What run_due() did.
 struct due {
   std::size_t called = 0;         ///< callbacks
@@ -479,6 +489,19 @@ class SLUICE_API limiter {
   /// The same by the policy.
   waiting wait(view<entry> descriptor, std::int64_t cost, time_point deadline,
                wait_callback callback, time_point now) noexcept;
+  /// As reserve(), as soon as there is enough: in one queue with waits, and with what holds for
+  /// them. It is held from the moment that it gets its units, for its `ttl`.
+  reserving wait_reserve(view<struct charge> charges, duration ttl, time_point deadline,
+                         reserve_callback callback, time_point now) noexcept;
+  /// The same by the policy.
+  reserving wait_reserve(view<entry> descriptor, std::int64_t cost, duration ttl,
+                         time_point deadline, reserve_callback callback, time_point now) noexcept;
+  /// As acquire(), as soon as places are free: released, put back, or at the end of their lease.
+  reserving wait_acquire(view<struct charge> charges, duration lease, time_point deadline,
+                         reserve_callback callback, time_point now) noexcept;
+  /// The same by the policy.
+  reserving wait_acquire(view<entry> descriptor, std::int64_t n, duration lease,
+                         time_point deadline, reserve_callback callback, time_point now) noexcept;
   /// Ends a wait without its callback. False: it has its answer, and the callback was or will be
   /// called.
   bool cancel(wait_id id, time_point now) noexcept;

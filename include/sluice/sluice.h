@@ -205,6 +205,10 @@ typedef struct sluice_settlement {
 
 /** The end of a wait: granted, or its error. Called by sluice_run_due(), under no lock. */
 typedef void (*sluice_wait_callback)(void* data, uint64_t id, const sluice_decision* decision);
+/** The end of a wait of a reserve or an acquire: what it holds, with the units of all its charges
+ * together and its end, or its error. Called as sluice_wait_callback is. */
+typedef void (*sluice_reserve_callback)(void* data, uint64_t id, const sluice_decision* decision,
+                                        const sluice_hold* hold, int64_t reserved, int64_t until);
 /** One override. The texts live as long as the call. */
 typedef void (*sluice_override_visitor)(void* data, const char* rule, const char* const* actor,
                                         const size_t* actor_bytes, size_t actor_count,
@@ -399,6 +403,32 @@ SLUICE_C_API int32_t sluice_acquire_matching(sluice_limiter* limiter, const slui
                                              size_t count, int64_t n, int64_t lease_us, int64_t now,
                                              int64_t* reserved, int64_t* until,
                                              sluice_decision* decision, sluice_hold* hold);
+/** As sluice_reserve(), as soon as there is enough, as sluice_wait() has it: `*id` 0: it is decided
+ * or failed; else `callback` is called once, and `hold` names nothing yet. `reserved`: null, or the
+ * units of all charges together. It is held from the moment that it gets them. */
+SLUICE_C_API int32_t sluice_wait_reserve(sluice_limiter* limiter, const sluice_charge* charges,
+                                         size_t count, int64_t ttl_us, int64_t deadline,
+                                         sluice_reserve_callback callback, void* data, int64_t now,
+                                         int64_t* reserved, int64_t* until,
+                                         sluice_decision* decision, sluice_hold* hold,
+                                         uint64_t* id);
+/** The same by the policy. */
+SLUICE_C_API int32_t sluice_wait_reserve_matching(
+    sluice_limiter* limiter, const sluice_entry* entries, size_t count, int64_t cost,
+    int64_t ttl_us, int64_t deadline, sluice_reserve_callback callback, void* data, int64_t now,
+    int64_t* reserved, int64_t* until, sluice_decision* decision, sluice_hold* hold, uint64_t* id);
+/** As sluice_acquire(), as soon as places are free; else as sluice_wait_reserve(). */
+SLUICE_C_API int32_t sluice_wait_acquire(sluice_limiter* limiter, const sluice_charge* charges,
+                                         size_t count, int64_t lease_us, int64_t deadline,
+                                         sluice_reserve_callback callback, void* data, int64_t now,
+                                         int64_t* reserved, int64_t* until,
+                                         sluice_decision* decision, sluice_hold* hold,
+                                         uint64_t* id);
+/** The same by the policy. */
+SLUICE_C_API int32_t sluice_wait_acquire_matching(
+    sluice_limiter* limiter, const sluice_entry* entries, size_t count, int64_t n, int64_t lease_us,
+    int64_t deadline, sluice_reserve_callback callback, void* data, int64_t now, int64_t* reserved,
+    int64_t* until, sluice_decision* decision, sluice_hold* hold, uint64_t* id);
 /** Takes more of each of the `count` charges, all or none, and sets the end to `ttl_us` after
  * `now`; 0: the ttl that it has. `reserved` as above, with all that is held. `decision` with
  * `allowed` 0 and without an error: it is as it was. */

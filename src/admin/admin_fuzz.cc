@@ -15,11 +15,10 @@
 #include <string_view>
 
 #include "admin/admin.h"
-#include "admin/changes_api.h"
 #include "admin/counters.h"
 #include "admin/denials.h"
 #include "admin/log_control.h"
-#include "admin/overrides_api.h"
+#include "admin/routes.h"
 #include "admin/top_board.h"
 #include "base/hash.h"
 #include "engine/engine.h"

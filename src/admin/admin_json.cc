@@ -157,6 +157,7 @@ Json to_json(const policy::Rule& rule, const policy::Dialect& dialect) {
     json["limits"].push_back(live::to_json(rule.limits[i]));
     if (limit::has(rule.counts, i)) json["limits"].back()["over"] = "count";
     if (const auto n = rule.overdraft_of(i)) json["limits"].back()["overdraft"] = *n;
+    if (const auto unit = rule.unit_of(i); !unit.empty()) json["limits"].back()["unit"] = unit;
   }
   return json;
 }

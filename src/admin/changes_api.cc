@@ -1,10 +1,9 @@
-#include "admin/changes_api.h"
-
 #include <cstdint>
 #include <optional>
 #include <utility>
 
 #include "admin/admin_json.h"
+#include "admin/routes.h"
 #include "base/bounds.h"
 #include "base/units.h"
 

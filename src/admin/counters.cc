@@ -247,17 +247,13 @@ void CounterQuery::read_probes(const policy::Plan& plan) {
   }
 }
 
-void put_held(Json& json, const char* limits, const store::HoldBook::OfCounter& held,
-              int64_t asked) {
-  for (Json& limit : json[limits]) {
-    const std::string algorithm = limit["algorithm"];
-    const bool has_places = algorithm == limit::name_of(limit::Algorithm::concurrency);
-    const int64_t most =
-        limit.contains("burst") ? limit["burst"].get<int64_t>() : limit["quota"].get<int64_t>();
-    const int64_t used =
-        most - limit["remaining"].get<int64_t>() - (limit["allowed"].get<bool>() ? asked : 0);
-    limit["held"] =
-        std::clamp<int64_t>(has_places ? held.places : held.units, 0, std::max<int64_t>(used, 0));
+void put_held(Json& json, const char* key, std::span<const CounterLimit> limits,
+              const store::HoldBook::OfCounter& held, int64_t asked) {
+  for (size_t i = 0; i < limits.size(); ++i) {
+    const CounterLimit& one = limits[i];
+    const int64_t used = limit::units_max(one.limit) - one.remaining - (one.allowed ? asked : 0);
+    const int64_t of_limit = limit::has_places(one.limit) ? held.places : held.units;
+    json[key][i]["held"] = std::clamp<int64_t>(of_limit, 0, std::max<int64_t>(used, 0));
   }
   if (held.holds > 0)
     json["holds"] = {{"count", held.holds},
@@ -574,7 +570,8 @@ HttpResponse CounterRoutes::one(const Admin::Call& call, CounterQuery::Change ch
     deps_.changes->add(std::move(told));
   }
   Json json = to_json(answer);
-  for (const auto& [name, held] : held_of({&*stored, 1})) put_held(json, "limits", held);
+  for (const auto& [name, held] : held_of({&*stored, 1}))
+    put_held(json, "limits", answer.limits, held);
   return json_response(200, json);
 }
 
@@ -728,7 +725,7 @@ std::optional<HttpResponse> CounterRoutes::show(
     Json json = to_json(counter);
     if (unreadable) json["problem"] = deps_.store.message_for(counter.error);
     if (const auto its = held.find(counter.stored); its != held.end())
-      put_held(json, "limits", its->second);
+      put_held(json, "limits", counter.limits, its->second);
     if (!items.add(std::move(json))) break;
     told = counter.stored;
   }

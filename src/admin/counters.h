@@ -179,10 +179,10 @@ inline Json to_json(const CounterLimit& one) {
 }
 
 // Tells what holds have of a counter whose limits are listed under that key: `held` of each, which
-// is at most what is used of it (`asked`: the units that the list has as taken though they are
-// not), and `holds`, if there are any. A unit whose window is over is held no longer.
-void put_held(Json& json, const char* limits, const store::HoldBook::OfCounter& held,
-              int64_t asked = 0);
+// is at most what is used of it (`asked`: the units that an allowed one has as taken though they
+// are not), and `holds`, if there are any. A unit whose window is over is held no longer.
+void put_held(Json& json, const char* key, std::span<const CounterLimit> limits,
+              const store::HoldBook::OfCounter& held, int64_t asked = 0);
 
 // The admin port's answers about counters: /v1/counters, and /v1/explain, which says what would be
 // decided now. Owned by the server, outlives the HTTP server; the handlers are all slow ones, and

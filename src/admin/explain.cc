@@ -260,6 +260,7 @@ Json to_json(const policy::RuleExplanation& e, const policy::Dialect& dialect,
   if (step == steps.end()) return json;
   if (!step->counter.empty()) put_name(json, step->counter);
   put_text(json, "actor", "actor_bytes", step->actor);
+  if (!e.rule->fair_by.empty()) json["fair_by"] = e.rule->fair_by;
   if (step->override_id != 0) json["override"] = live::id_text(step->override_id);
   if (!step->error.empty()) json["error"] = step->error;
   for (const CounterLimit& one : step->decisions) json["decisions"].push_back(to_json(one));
@@ -302,7 +303,7 @@ HttpResponse CounterRoutes::explain(const wire::HttpRequest& request) {
             to_json(e, e.native ? policy::native_dialect : *dialect, query->steps(), *policy);
         for (const ExplainedStep& step : query->steps())
           if (const auto its = held.find(step.counter); step.rule == e.rule && its != held.end())
-            put_held(json, "decisions", its->second, cost);
+            put_held(json, "decisions", step.decisions, its->second, cost);
         if (!items.add(std::move(json))) ++unlisted;
       });
   Json json{{"rules", items.take()}};

@@ -1,5 +1,3 @@
-#include "admin/holds_api.h"
-
 #include <chrono>
 #include <cmath>
 #include <optional>
@@ -9,6 +7,7 @@
 #include <vector>
 
 #include "admin/admin_json.h"
+#include "admin/routes.h"
 #include "base/bounds.h"
 #include "base/units.h"
 
@@ -131,17 +130,19 @@ HttpResponse release(const Admin::Call& call, HoldBook& holds, base::Time now,
   return json_response(200, {{"state", "released"}, {"returned", asked.returned}});
 }
 
-// Sets the end, in so many seconds from now: later, up to what its rules allow, or earlier.
+// Sets the end, in so many seconds from now: later, up to what its rules allow, or earlier; without
+// a number as long as the last time.
 HttpResponse renew(const Admin::Call& call, HoldBook& holds, base::Time now,
                    live::ChangeLog& changes) {
   const Json json = Json::parse(call.request.body, nullptr, false);
   const auto ttl = json.is_object() && json.size() == 1 ? json.find("ttl") : json.end();
   constexpr double most = static_cast<double>(base::bounds::hold_us_max) / 1e6;
   const double seconds = ttl != json.end() && ttl->is_number() ? ttl->get<double>() : 0;
-  if (!(seconds >= 1e-6 && seconds <= most))
+  const bool keeps_length = json.is_object() && json.empty();
+  if (!keeps_length && !(seconds >= 1e-6 && seconds <= most))
     return problem_response(400,
                             "the body must be `{\"ttl\": SECONDS}`, how long it is held from now "
-                            "on, above 0 and at most a day");
+                            "on, above 0 and at most a day; or `{}`: as long as the last time");
   Named named = find_hold(call, holds, now);
   if (!named.hold) return named.problem;
   request::HoldCall asked{.ask = request::HoldAsk::renew,

@@ -1,6 +1,4 @@
 // What the admin port answers about holds, on the test's own clock.
-#include "admin/holds_api.h"
-
 #include <gtest/gtest.h>
 #include <spdlog/sinks/null_sink.h>
 
@@ -9,6 +7,7 @@
 #include <utility>
 
 #include "admin/admin_json.h"
+#include "admin/routes.h"
 #include "policy/rule_set.h"
 #include "store/embedded_store.h"
 #include "store/holds.h"
@@ -136,13 +135,15 @@ TEST(HoldsApi, ShowsOneAndSetsItsEnd) {
   EXPECT_EQ(put(R"({"ttl": 86400})").second["expires_in"], 600) << "the most of its rule";
   EXPECT_EQ(put(R"({"ttl": 1})", "user=ann").second["expires_in"], 1) << "also an earlier one";
   for (const char* wrong :
-       {"{}", "[]", "1", "x", R"({"ttl": 0})", R"({"ttl": -1})", R"({"ttl": 86400.1})",
+       {"[]", "1", "x", R"({"ttl": 0})", R"({"ttl": -1})", R"({"ttl": 86400.1})",
         R"({"ttl": "60"})", R"({"ttl": 60, "n": 1})", R"({"ttl": null})"})
     EXPECT_EQ(put(wrong).first, 400u) << wrong;
+  now_us += 900'000;
+  EXPECT_EQ(put("{}").second["expires_in"], 1) << "the length that it had last";
   EXPECT_EQ(put(R"({"ttl": 9})", "user=bob").first, 404u);
   EXPECT_EQ(ends_in(), 1);
   const live::ChangeLog::Page changes = world.changes.page(0, 10);
-  ASSERT_EQ(changes.changes.size(), 3u);
+  ASSERT_EQ(changes.changes.size(), 4u);
   EXPECT_EQ(changes.changes[0].what, "hold renewed");
   world.reserve("acme", "bob", id, "");
   EXPECT_EQ(put(R"({"ttl": 9})").first, 409u);

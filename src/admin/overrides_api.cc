@@ -1,5 +1,3 @@
-#include "admin/overrides_api.h"
-
 #include <algorithm>
 #include <array>
 #include <map>
@@ -11,6 +9,7 @@
 #include <vector>
 
 #include "admin/admin_json.h"
+#include "admin/routes.h"
 #include "base/bounds.h"
 #include "base/diagnostic.h"
 #include "base/units.h"

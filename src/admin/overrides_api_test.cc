@@ -1,6 +1,4 @@
 // What the admin port answers about overrides, on the test's own clock.
-#include "admin/overrides_api.h"
-
 #include <gtest/gtest.h>
 #include <spdlog/sinks/null_sink.h>
 
@@ -8,6 +6,7 @@
 #include <utility>
 
 #include "admin/admin_json.h"
+#include "admin/routes.h"
 #include "policy/read/native.h"
 
 namespace sluice::admin::overrides_api_test {

@@ -567,6 +567,33 @@ TEST_F(AdminCommands, HoldsAreListedAndReleased) {
   EXPECT_EQ(ask({"release", "AbCdEfGhIjKlMnOpQrStUv", "--user", "ann"}), 1);
   EXPECT_EQ(err, "error: no reservation with that id is held\n");
   EXPECT_EQ(ask({"release"}), 2);
+  EXPECT_EQ(ask({"release", "one", "two"}), 2);
+  Json place = hold;
+  place["kind"] = "place", place["n"] = 2;
+  answers["GET /v1/holds?limit=100&kind=place"] = page({{"total", 1}, {"holds", {place}}});
+  EXPECT_EQ(ask({"holds", "--kind", "place"}), 0) << err;
+  EXPECT_TRUE(said(out, "  2 places of native:tokens:acme:tenant\n")) << out;
+  EXPECT_EQ(ask({"holds", "--kind", "seat"}), 2);
+  EXPECT_EQ(ask({"holds", "--limit", "1001"}), 2);
+}
+
+TEST_F(AdminCommands, HoldsAreRenewed) {
+  answers["PUT /v1/holds/AbCdEfGhIjKlMnOpQrStUv"] = page({{"expires_in", 59.5}});
+  EXPECT_EQ(ask({"renew", "AbCdEfGhIjKlMnOpQrStUv"}), 0) << err;
+  EXPECT_EQ(out, "renewed: ends in 59s500ms\n");
+  EXPECT_EQ(Json::parse(server.requests().back().body), Json::object());
+  answers["PUT /v1/holds/AbCdEfGhIjKlMnOpQrStUv?user=ann"] = page({{"expires_in", 90.25}});
+  EXPECT_EQ(ask({"renew", "AbCdEfGhIjKlMnOpQrStUv", "90250ms", "--user", "ann", "--json"}), 0)
+      << err;
+  EXPECT_EQ(result()["expires_in"], 90.25);
+  EXPECT_EQ(Json::parse(server.requests().back().body), (Json{{"ttl", 90.25}}));
+  EXPECT_EQ(ask({"renew", "AbCdEfGhIjKlMnOpQrStUw"}), 1);
+  for (const Words& wrong :
+       {Words{}, {"id", "60"}, {"id", "0s"}, {"id", "-1s"}, {"id", "25h"}, {"id", "1s", "x"}}) {
+    Words words{"renew"};
+    words.insert(words.end(), wrong.begin(), wrong.end());
+    EXPECT_EQ(ask(words), 2) << wrong.size() << err;
+  }
 }
 
 TEST_F(AdminCommands, MetricsAreRefusedWithWhereTheyAre) {

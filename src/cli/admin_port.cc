@@ -324,4 +324,12 @@ int report_failure(const AdminPort::Reply& reply, bool json, config::CommandIo& 
   return status;
 }
 
+std::optional<int> end_without_words(const AdminPort::Reply& reply, bool json,
+                                     config::CommandIo& io) {
+  if (!reply.is_done()) return report_failure(reply, json, io);
+  if (!json) return std::nullopt;
+  io.out << to_text(reply.json) << std::flush;
+  return config::exit_ok;
+}
+
 }  // namespace sluice::cli

@@ -91,5 +91,9 @@ class AdminPort {
 // of `done`, which say what was done before. Returns the exit status.
 int report_failure(const AdminPort::Reply& reply, bool json, config::CommandIo& io,
                    const nlohmann::ordered_json& done = {});
+// Ends a command whose answer is not told in words: it is not done, or with --json it is printed as
+// it is. Nothing: the command tells it.
+std::optional<int> end_without_words(const AdminPort::Reply& reply, bool json,
+                                     config::CommandIo& io);
 
 }  // namespace sluice::cli

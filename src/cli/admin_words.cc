@@ -10,7 +10,6 @@
 namespace sluice::cli {
 namespace {
 
-constexpr size_t page_max = 1000, list_count_max = 10'000'000;
 constexpr base::Duration over_max = base::seconds(60);
 
 // "1h" of `"window": "1h"` or `"window_ms": 3600000`; "month@UTC".
@@ -45,6 +44,7 @@ std::string limit_words(const Json& limit) {
   if (text_field(limit, "over") == "count") text += ", counts what it refuses";
   if (limit.contains("overdraft"))
     text += ", owes at most " + std::to_string(integer_field(limit, "overdraft"));
+  if (const auto unit = text_field(limit, "unit"); !unit.empty()) text += ", in " + unit;
   if (true_field(limit, "of_rule")) text += " (the rule's)";
   return text;
 }
@@ -135,10 +135,11 @@ std::optional<std::chrono::microseconds> over_of(const std::string& text,
 }
 
 std::optional<size_t> listed_of(const std::string& text, const Arguments& arguments,
-                                config::CommandIo& io, int& status) {
+                                config::CommandIo& io, int& status, size_t most) {
   const auto count = base::parse_count(text);
-  if (count && *count >= 1 && *count <= list_count_max) return static_cast<size_t>(*count);
-  status = arguments.misused("--limit must be 1 to 10000000, not `" + text + "`", io);
+  if (count && *count >= 1 && *count <= most) return static_cast<size_t>(*count);
+  status = arguments.misused(
+      "--limit must be 1 to " + std::to_string(most) + ", not `" + text + "`", io);
   return std::nullopt;
 }
 

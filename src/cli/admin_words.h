@@ -35,9 +35,11 @@ std::optional<std::chrono::microseconds> over_of(const std::string& text,
                                                  const Arguments& arguments, config::CommandIo& io,
                                                  int& status);
 
-// The option --limit of a list: 1 to 10,000,000. Nothing: as above.
+// The option --limit of a list: 1 to `most`. Nothing: as above.
 std::optional<size_t> listed_of(const std::string& text, const Arguments& arguments,
-                                config::CommandIo& io, int& status);
+                                config::CommandIo& io, int& status, size_t most = 10'000'000);
+// The most items of an answer.
+inline constexpr size_t page_max = 1000;
 // What a list's pages hold under `key`, up to so many, into `list`. `target` has a query. Returns
 // the last page, or what went wrong.
 AdminPort::Reply read_pages(AdminPort& port, const std::string& target, const char* key,

@@ -45,20 +45,14 @@ int changes(const Words& words, config::CommandIo& io) {
   arguments.add_option("--limit", limit_text, "The last so many, up to 1000; default " + limit_text,
                        "N");
   if (const auto ended = arguments.parse(words, io)) return *ended;
-  if (!arguments.positional().empty())
-    return arguments.misused("unexpected argument `" + arguments.positional().front() + "`", io);
+  if (const auto ended = arguments.refuse_words(io)) return *ended;
   int ending = config::exit_ok;
-  const auto limit = listed_of(limit_text, arguments, io, ending);
+  const auto limit = listed_of(limit_text, arguments, io, ending, page_max);
   if (!limit) return ending;
-  if (*limit > 1000) return arguments.misused("--limit must be 1 to 1000", io);
   auto port = AdminPort::open(flags, arguments, io, ending);
   if (!port) return ending;
   const auto reply = port->get("/v1/changes?limit=" + std::to_string(*limit));
-  if (!reply.is_done()) return report_failure(reply, flags.json, io);
-  if (flags.json) {
-    io.out << to_text(reply.json) << std::flush;
-    return config::exit_ok;
-  }
+  if (const auto ended = end_without_words(reply, flags.json, io)) return *ended;
   const Json& list = list_field(reply.json, "changes");
   if (list.empty()) {
     io.err << "nothing was changed since the server started" << std::endl;

@@ -53,6 +53,7 @@ int reset(const Words& words, config::CommandIo& io);
 int override_limits(const Words& words, config::CommandIo& io);
 int changes(const Words& words, config::CommandIo& io);
 int holds(const Words& words, config::CommandIo& io);
+int renew(const Words& words, config::CommandIo& io);
 int release(const Words& words, config::CommandIo& io);
 int reload(const Words& words, config::CommandIo& io);
 int live_config(const Words& words, config::CommandIo& io);

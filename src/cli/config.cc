@@ -32,11 +32,7 @@ int live_config(const Words& words, config::CommandIo& io) {
   auto port = AdminPort::open(flags, arguments, io, ending);
   if (!port) return ending;
   const auto reply = port->get("/v1/config");
-  if (!reply.is_done()) return report_failure(reply, flags.json, io);
-  if (flags.json) {
-    io.out << to_text(reply.json) << std::flush;
-    return config::exit_ok;
-  }
+  if (const auto ended = end_without_words(reply, flags.json, io)) return *ended;
   const auto say = [&](const std::string& text) {
     io.out << "# " << config::on_screen(text) << '\n';
   };

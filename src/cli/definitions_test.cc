@@ -67,10 +67,16 @@ TEST_F(AllCommands, ReportWrongUsageInTheSameForm) {
 
 // A command whose server is not there exits with 3 and prints one line.
 TEST_F(AllCommands, ExitWith3WithoutAServer) {
-  const std::map<std::string, Words> more = {
-      {"reset", {"key"}},     {"override", {"list"}},      {"release", {"id"}},
-      {"ask divvy", {"k=v"}}, {"ask limitd", {"ping"}},    {"ask droplet", {"query", "jar"}},
-      {"ask resp", {"ping"}}, {"ask envoy", {"d", "k=v"}}, {"ask http", {"take", "k=v"}}};
+  const std::map<std::string, Words> more = {{"reset", {"key"}},
+                                             {"override", {"list"}},
+                                             {"release", {"id"}},
+                                             {"renew", {"id"}},
+                                             {"ask divvy", {"k=v"}},
+                                             {"ask limitd", {"ping"}},
+                                             {"ask droplet", {"query", "jar"}},
+                                             {"ask resp", {"ping"}},
+                                             {"ask envoy", {"d", "k=v"}},
+                                             {"ask http", {"take", "k=v"}}};
   size_t asked = 0;
   for (const DefinedCommand& command : defined_commands()) {
     if (!asks(command) || command.name == "ask") continue;

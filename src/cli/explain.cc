@@ -95,6 +95,7 @@ void append_applied(std::string& out, const RuleExplanation& e, Moment at, bool 
     out += "\n      limit: " + words_for(e.rule->limits[i]);
     if (limit::has(e.rule->counts, i)) out += ", counts what it refuses";
     if (const auto n = e.rule->overdraft_of(i)) out += ", owes at most " + std::to_string(*n);
+    if (const auto unit = e.rule->unit_of(i); !unit.empty()) out += ", in " + std::string(unit);
     const limit::Limit& limit = e.rule->limits[i];
     if (limit.algorithm != Algorithm::aligned_window || (!limit.calendar && !at.told)) continue;
     const auto window = limit::aligned_window::window_of(limit, at.time);
@@ -157,6 +158,7 @@ nlohmann::ordered_json json_of(const RuleExplanation& e, Moment at) {
       live::put_window(json["limits"].back(), limit, at.time, at.told);
       if (limit::has(rule.counts, i)) json["limits"].back()["over"] = "count";
       if (const auto n = rule.overdraft_of(i)) json["limits"].back()["overdraft"] = *n;
+      if (const auto unit = rule.unit_of(i); !unit.empty()) json["limits"].back()["unit"] = unit;
     }
     json["actor"] = nlohmann::ordered_json::array();
     for (size_t i = 0; i < rule.actor.size(); ++i) {
@@ -260,6 +262,8 @@ std::string rule_line(const Json& rule) {
             seconds_words(field(holds, "first_expires_in")) +
             (count == 1 ? "" : " to " + seconds_words(field(holds, "last_expires_in")));
   }
+  if (const std::string key = shown(rule, "fair_by"); !key.empty())
+    text += "\n  waiting: in turn by " + key;
   for (const Json& one : list_field(rule, "began_fresh"))
     if (one.is_string())
       text += "\n  by the last reload, " + config::on_screen(one.get<std::string>());
@@ -304,11 +308,7 @@ int explain_live(const AdminFlags& flags, std::optional<protocol::Protocol> prot
   auto port = AdminPort::open(flags, arguments, io, ending);
   if (!port) return ending;
   const auto reply = port->ask("POST", "/v1/explain", body);
-  if (!reply.is_done()) return report_failure(reply, flags.json, io);
-  if (flags.json) {
-    io.out << to_text(reply.json) << std::flush;
-    return config::exit_ok;
-  }
+  if (const auto ended = end_without_words(reply, flags.json, io)) return *ended;
   for (const Json& rule : list_field(reply.json, "rules")) io.out << rule_line(rule) << '\n';
   if (const int64_t behind = integer_field(reply.json, "unreached"); behind > 0)
     io.out << base::counted(static_cast<uint64_t>(behind), "rule") << " behind "

@@ -291,8 +291,8 @@ std::string message_for(const Json& override_) {
 }
 
 int report_one(const AdminPort::Reply& reply, const OverrideFlags& asked, config::CommandIo& io) {
-  if (!reply.is_done()) return report_failure(reply, asked.admin.json, io);
-  io.out << (asked.admin.json ? to_text(reply.json) : message_for(reply.json)) << std::flush;
+  if (const auto ended = end_without_words(reply, asked.admin.json, io)) return *ended;
+  io.out << message_for(reply.json) << std::flush;
   return config::exit_ok;
 }
 

@@ -277,12 +277,9 @@ int reset(const Words& words, config::CommandIo& io) {
   if (!port) return ending;
   const auto reply =
       port->ask("DELETE", "/v1/counters/" + (encoded ? key : wire::path_of_name(key)), nullptr);
-  if (!reply.is_done()) return report_failure(reply, flags.json, io);
-  if (flags.json)
-    io.out << to_text(reply.json) << std::flush;
-  else
-    io.out << config::on_screen(name_of(reply.json)) << ": "
-           << config::on_screen(levels_of(reply.json)) << std::endl;
+  if (const auto ended = end_without_words(reply, flags.json, io)) return *ended;
+  io.out << config::on_screen(name_of(reply.json)) << ": "
+         << config::on_screen(levels_of(reply.json)) << std::endl;
   return config::exit_ok;
 }
 

@@ -21,6 +21,13 @@ bool is_decision(client_verb verb) {
   return verb == client_verb::take || verb == client_verb::wait;
 }
 
+// May the server answer it when units are there?
+bool may_wait(const client_request& request) {
+  const bool makes_hold =
+      request.verb == client_verb::reserve || request.verb == client_verb::acquire;
+  return request.verb == client_verb::wait || (makes_hold && request.wait_for.count() > 0);
+}
+
 uint64_t random_seed() {
   std::random_device device;
   return uint64_t{device()} << 32 | device() | 1;
@@ -132,7 +139,7 @@ client_call_id Core::submit_to(size_t host_first, size_t host_end, const client_
     return end_at_once(request, std::move(handler), client_errc::backlog,
                        "too many calls are under way (" + std::to_string(calls_.used()) + ")", now);
   demand_refused(host_first, host_end, now);
-  const bool for_wait = dialect_.wait_blocks && request.verb == client_verb::wait;
+  const bool for_wait = dialect_.wait_blocks && may_wait(request);
   const uint32_t link = for_wait ? pick_for_wait(host_first, host_end) : pick(host_first, host_end);
   if (const std::string* refusal = refusal_of(host_first, host_end);
       link == no_index && refusal != nullptr)
@@ -202,7 +209,7 @@ client_call_id Core::end_at_once(const client_request& request, client_handler&&
 std::optional<base::Duration> Core::timeout_of(const client_request& request,
                                                const client_call_options& options) const {
   const auto given = options.timeout ? options.timeout : options_.timeout;
-  const bool is_wait = request.verb == client_verb::wait;
+  const bool is_wait = may_wait(request);
   // A wait may take its own time besides. What cannot be represented never ends a call.
   const auto with_wait = [&request](int64_t us) -> std::optional<base::Duration> {
     const int64_t wait = std::max<int64_t>(0, request.wait_for.count());

@@ -299,6 +299,29 @@ int32_t held_matching(sluice_limiter* limiter, const sluice_entry* entries, size
   });
 }
 
+sluice::reserve_callback callback_of(sluice_reserve_callback callback, void* data) {
+  return [callback, data](sluice::wait_id id, const sluice::reservation& answer) {
+    sluice_decision out;
+    sluice_hold hold;
+    int64_t until = 0;
+    told(answer, &until, &out, &hold);
+    callback(data, id, &out, &hold, answer.reserved, until);
+  };
+}
+
+// May what is asked wait? Sets what comes of it to nothing.
+bool may_wait(sluice_reserve_callback callback, int64_t* reserved, uint64_t* id) {
+  if (id != nullptr) *id = 0;
+  if (reserved != nullptr) *reserved = 0;
+  return callback != nullptr && id != nullptr;
+}
+
+sluice::reservation at_once(const sluice::reserving& its, int64_t* reserved, uint64_t* id) {
+  *id = its.id;
+  if (reserved != nullptr) *reserved = its.now.reserved;
+  return its.now;
+}
+
 // By the policy, whatever is asked.
 template <class Ask>
 int32_t matching(sluice_limiter* limiter, const sluice_entry* entries, size_t count,
@@ -742,6 +765,58 @@ int32_t sluice_acquire_matching(sluice_limiter* limiter, const sluice_entry* ent
                        [&](auto& its, auto descriptor) {
                          return its.acquire(descriptor, n, duration(lease_us), time_of(now));
                        });
+}
+
+int32_t sluice_wait_reserve(sluice_limiter* limiter, const sluice_charge* charges, size_t count,
+                            int64_t ttl_us, int64_t deadline, sluice_reserve_callback callback,
+                            void* data, int64_t now, int64_t* reserved, int64_t* until,
+                            sluice_decision* decision, sluice_hold* hold, uint64_t* id) {
+  if (!may_wait(callback, reserved, id)) return told(errc::invalid_argument, decision);
+  return held(limiter, charges, count, nullptr, until, decision, hold, [&](auto& its, auto all) {
+    return at_once(its.wait_reserve(all, duration(ttl_us), time_of(deadline),
+                                    callback_of(callback, data), time_of(now)),
+                   reserved, id);
+  });
+}
+
+int32_t sluice_wait_reserve_matching(sluice_limiter* limiter, const sluice_entry* entries,
+                                     size_t count, int64_t cost, int64_t ttl_us, int64_t deadline,
+                                     sluice_reserve_callback callback, void* data, int64_t now,
+                                     int64_t* reserved, int64_t* until, sluice_decision* decision,
+                                     sluice_hold* hold, uint64_t* id) {
+  if (!may_wait(callback, reserved, id)) return told(errc::invalid_argument, decision);
+  return held_matching(
+      limiter, entries, count, nullptr, until, decision, hold, [&](auto& its, auto descriptor) {
+        return at_once(its.wait_reserve(descriptor, cost, duration(ttl_us), time_of(deadline),
+                                        callback_of(callback, data), time_of(now)),
+                       reserved, id);
+      });
+}
+
+int32_t sluice_wait_acquire(sluice_limiter* limiter, const sluice_charge* charges, size_t count,
+                            int64_t lease_us, int64_t deadline, sluice_reserve_callback callback,
+                            void* data, int64_t now, int64_t* reserved, int64_t* until,
+                            sluice_decision* decision, sluice_hold* hold, uint64_t* id) {
+  if (!may_wait(callback, reserved, id)) return told(errc::invalid_argument, decision);
+  return held(limiter, charges, count, nullptr, until, decision, hold, [&](auto& its, auto all) {
+    return at_once(its.wait_acquire(all, duration(lease_us), time_of(deadline),
+                                    callback_of(callback, data), time_of(now)),
+                   reserved, id);
+  });
+}
+
+int32_t sluice_wait_acquire_matching(sluice_limiter* limiter, const sluice_entry* entries,
+                                     size_t count, int64_t n, int64_t lease_us, int64_t deadline,
+                                     sluice_reserve_callback callback, void* data, int64_t now,
+                                     int64_t* reserved, int64_t* until, sluice_decision* decision,
+                                     sluice_hold* hold, uint64_t* id) {
+  if (!may_wait(callback, reserved, id)) return told(errc::invalid_argument, decision);
+  return held_matching(
+      limiter, entries, count, nullptr, until, decision, hold, [&](auto& its, auto descriptor) {
+        return at_once(its.wait_acquire(descriptor, n, duration(lease_us), time_of(deadline),
+                                        callback_of(callback, data), time_of(now)),
+                       reserved, id);
+      });
 }
 
 int32_t sluice_extend(sluice_limiter* limiter, const sluice_hold* hold, const int64_t* more,

@@ -283,6 +283,7 @@ void core::take_batch(view<charge> charges, decision* each, base::Time now) {
 using embed::internal;
 
 core::~core() {
+  waits_->drop_holds();
   if (thread_ == nullptr) return;
   // A child after fork() has no such thread.
   if (process_ != getpid()) {

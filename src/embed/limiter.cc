@@ -302,6 +302,72 @@ waiting limiter::wait(view<entry> descriptor, int64_t cost, time_point deadline,
                       deadline, std::move(callback), now);
 }
 
+namespace {
+
+reserving guarded_reserve(core* its, Kind kind, detail::waits::Asked&& asked, duration ttl,
+                          time_point deadline, reserve_callback&& callback,
+                          time_point now) noexcept {
+  reserving told;
+  told.now = guarded_holds<reservation>(its, errc::too_many_holds, [&](auto& all) -> reservation {
+    if (deadline <= now) {
+      reservation at_once = asked.by_policy
+                                ? all.reserve(kind, asked.descriptor, asked.cost, ttl, now)
+                                : all.reserve(kind, asked.charges, ttl, now, nullptr);
+      if (!at_once.now.allowed && at_once.now.error == errc::ok)
+        at_once.now.error = errc::timed_out;
+      return at_once;
+    }
+    const auto pending = std::make_shared<detail::reservations::Pending>();
+    pending->kind = kind;
+    pending->ttl = ttl;
+    asked.pending = pending;
+    const waiting waits = its->waits().wait(
+        asked, deadline,
+        [pending, callback = std::move(callback)](wait_id id, const decision& answer) {
+          reservation at_last = pending->answer;
+          at_last.now = answer;
+          if (callback) callback(id, at_last);
+        },
+        now);
+    told.id = waits.id;
+    reservation answer = told.id == 0 ? pending->answer : reservation{};
+    answer.now = waits.now;
+    if (answer.id) its->waits().note_end(answer.until);
+    return answer;
+  });
+  return told;
+}
+
+}  // namespace
+
+reserving limiter::wait_reserve(view<struct charge> charges, duration ttl, time_point deadline,
+                                reserve_callback callback, time_point now) noexcept {
+  return guarded_reserve(core_.get(), Kind::reservation, {.charges = charges, .descriptor = {}},
+                         ttl, deadline, std::move(callback), now);
+}
+
+reserving limiter::wait_reserve(view<entry> descriptor, int64_t cost, duration ttl,
+                                time_point deadline, reserve_callback callback,
+                                time_point now) noexcept {
+  return guarded_reserve(core_.get(), Kind::reservation,
+                         {.charges = {}, .descriptor = descriptor, .by_policy = true, .cost = cost},
+                         ttl, deadline, std::move(callback), now);
+}
+
+reserving limiter::wait_acquire(view<struct charge> charges, duration lease, time_point deadline,
+                                reserve_callback callback, time_point now) noexcept {
+  return guarded_reserve(core_.get(), Kind::place, {.charges = charges, .descriptor = {}}, lease,
+                         deadline, std::move(callback), now);
+}
+
+reserving limiter::wait_acquire(view<entry> descriptor, int64_t n, duration lease,
+                                time_point deadline, reserve_callback callback,
+                                time_point now) noexcept {
+  return guarded_reserve(core_.get(), Kind::place,
+                         {.charges = {}, .descriptor = descriptor, .by_policy = true, .cost = n},
+                         lease, deadline, std::move(callback), now);
+}
+
 bool limiter::cancel(wait_id id, time_point now) noexcept {
   try {
     return core_ && embed::is_sound(now) && core_->waits().cancel(id, now);

@@ -94,6 +94,7 @@ errc error_of(const HoldCall& call) {
     case HoldOutcome::done:
     case HoldOutcome::refused:
     case HoldOutcome::not_held:
+    case HoldOutcome::waiting:
       return errc::ok;
     case HoldOutcome::failed:
       return call.error == request::Error::none ? errc::internal : embed::error_of(call.error);
@@ -110,10 +111,13 @@ errc error_of(const HoldCall& call) {
     case HoldOutcome::no_places:
       return errc::no_places;
     case HoldOutcome::in_use:  // only of ids that a caller chooses
-    case HoldOutcome::waiting:
       break;
   }
   return errc::internal;
+}
+
+bool is_refused(const HoldCall& call) {
+  return call.outcome == HoldOutcome::refused || call.outcome == HoldOutcome::waiting;
 }
 
 // Of a call that is answered by the hold alone: the limit that is nearest its end.
@@ -164,6 +168,17 @@ class JoinedTerms {
   base::Duration lease_ = base::never, lease_max_ = base::never;
 };
 
+// The call of a reserve: of one that is parked it goes on.
+HoldCall& begun(reservations::Kind kind, duration ttl, reservations::Pending* pending,
+                HoldCall& own) {
+  HoldCall& call = pending == nullptr ? own : pending->call;
+  if (pending != nullptr && pending->wait != nullptr) return call;
+  call = {.ask = HoldAsk::reserve,
+          .ttl = internal_length(ttl),
+          .is_place = kind == reservations::Kind::place};
+  return call;
+}
+
 }  // namespace
 
 reservations::reservations(core& its_core, store::Store& store)
@@ -181,7 +196,7 @@ void reservations::end(base::Time now) {
 // With the gate entered. Units of charges that are one count together.
 void reservations::hold_all(HoldCall& call, const std::optional<HoldTerms>& terms,
                             request::Batch batch, std::span<const HoldBook::Share> shares,
-                            std::span<const int64_t> units, base::Time now) {
+                            std::span<const int64_t> units, base::Time now, Pending* pending) {
   if (!terms) {
     call.outcome = HoldOutcome::no_places;
     return;
@@ -192,16 +207,35 @@ void reservations::hold_all(HoldCall& call, const std::optional<HoldTerms>& term
       if ((shares[i].subjects >> subject & 1) != 0) cost += units[subject];
     batch.charges[i].cost = cost;
   }
-  SLUICE_CHECK(holds_.reserve(call, *terms, batch, shares, units, now, {}));
+  if (pending == nullptr || batch.groups.empty() || batch.groups.back().may_fail) {
+    SLUICE_CHECK(holds_.reserve(call, *terms, batch, shares, units, now, {}));
+    return;
+  }
+  request::Group& group = batch.groups.back();
+  group.may_wait = true;
+  group.ticket = pending->asker.ticket;
+  group.arrival = pending->arrival;
+  call.waits = true;
+  if (pending->wait != nullptr) batch.groups = batch.groups.last(1);  // shadow rules hold theirs
+  SLUICE_CHECK(holds_.reserve_or_wait(call, *terms, batch, shares, units, now, pending->asker,
+                                      pending->wait));
+  pending->arrival = group.arrival;
+  pending->answered = group.answered;
+  pending->fits = true;
+  if (group.error != request::Error::none) return;
+  for (const auto& its : batch.charges.subspan(group.charge_first, group.charge_count))
+    for (const auto& one : batch.decisions.subspan(its.decision_first, its.limits.size()))
+      if (!one.allowed && one.retry_after.us != 0 && (its.cost > one.limit || one.limit == 0))
+        pending->fits = false;
 }
 
 reservation reservations::reserve(Kind kind, view<charge> charges, duration ttl, time_point now,
-                                  int64_t* each) {
+                                  int64_t* each, Pending* pending) {
   if (charges.size() > charges_max || !is_length(ttl) || !embed::is_sound(now))
     return {failed(errc::invalid_argument)};
   end_due(internal(now));
-  HoldCall call{
-      .ask = HoldAsk::reserve, .ttl = internal_length(ttl), .is_place = kind == Kind::place};
+  HoldCall own;
+  HoldCall& call = begun(kind, ttl, pending, own);
   decision answer;
   {
     const embed::Gate::Inside inside(core_.gate());
@@ -227,30 +261,34 @@ reservation reservations::reserve(Kind kind, view<charge> charges, duration ttl,
     all.charge_count = static_cast<uint32_t>(together.charges.size());
     hold_all(call, terms.of(call),
              {{&all, all.charge_count > 0 ? 1u : 0u}, together.charges, together.decisions}, shares,
-             units, internal(now));
+             units, internal(now), pending);
     if (all.error != request::Error::none) call.error = all.error;
     if (error_of(call) == errc::ok) {
       Shown shown(Verb::reserve);
       shown.add(together.decisions);
-      answer = shown.of(call.outcome != HoldOutcome::refused);
+      answer = shown.of(!is_refused(call));
     } else {
       answer = failed(error_of(call));
     }
   }
-  return told(call, answer, now, each);
+  if (pending != nullptr) return told(call, answer, now, each);
+  return noted(told(call, answer, now, each));
 }
 
 reservation reservations::reserve(Kind kind, view<entry> descriptor, int64_t cost, duration ttl,
-                                  time_point now) {
+                                  time_point now, Pending* pending) {
   if (cost > quota_max || !is_length(ttl)) return {failed(errc::invalid_argument)};
-  HoldCall call{
-      .ask = HoldAsk::reserve, .ttl = internal_length(ttl), .is_place = kind == Kind::place};
+  HoldCall own;
+  HoldCall& call = begun(kind, ttl, pending, own);
   decision answer;
   {
     const core::Matched matched(core_, descriptor, cost, Verb::reserve, now);
     if (matched.why() != errc::ok) return {failed(matched.why())};
     policy::Plan& plan = matched.plan();
     const auto& part = plan.parts().back();
+    // It waits by rules that apply no more.
+    if (pending != nullptr && pending->wait != nullptr && !plan.may_wait())
+      return {failed(errc::unknown_rule)};
     const request::Batch batch = plan.batch();
     std::vector<HoldBook::Share> shares(batch.charges.size());
     int64_t units = cost;
@@ -261,20 +299,35 @@ reservation reservations::reserve(Kind kind, view<entry> descriptor, int64_t cos
       if (step.rule->mode == policy::Mode::enforce)
         terms.add(step.rule->reserve, plan.charge(step).limits, units);
     }
-    hold_all(call, terms.of(call), batch, shares, {&units, 1}, internal(now));
+    hold_all(call, terms.of(call), batch, shares, {&units, 1}, internal(now), pending);
     Shown shown(Verb::reserve);
     for (const auto& step : plan.steps(part)) {
       if (step.rule->mode != policy::Mode::enforce) continue;
       if (call.outcome == HoldOutcome::failed) call.error = plan.group(step).error;
       if (error_of(call) == errc::ok) shown.add(plan.decisions(step));
     }
-    answer = error_of(call) == errc::ok ? shown.of(call.outcome != HoldOutcome::refused)
-                                        : failed(error_of(call));
+    answer = error_of(call) == errc::ok ? shown.of(!is_refused(call)) : failed(error_of(call));
   }
-  return told(call, answer, now, nullptr);
+  if (pending != nullptr) return told(call, answer, now, nullptr);
+  return noted(told(call, answer, now, nullptr));
 }
 
-// Outside the gate.
+void reservations::grant(Pending& its, const decision& answer, time_point at) {
+  {
+    const embed::Gate::Inside inside(core_.gate());
+    holds_.grant(its.call, *its.wait, internal(at));
+  }
+  its.wait.reset();
+  const errc why = error_of(its.call);
+  its.answer = told(its.call, why == errc::ok ? answer : failed(why), at, nullptr);
+}
+
+void reservations::drop(Pending& its, bool is_granted, time_point now) {
+  const auto wait = std::move(its.wait);
+  const embed::Gate::Inside inside(core_.gate());
+  holds_.drop(*wait, is_granted, internal(now));
+}
+
 reservation reservations::told(const HoldCall& call, const decision& answer, time_point now,
                                int64_t* each) {
   reservation its;
@@ -284,7 +337,12 @@ reservation reservations::told(const HoldCall& call, const decision& answer, tim
   its.until = now + duration(call.ends_in.us);
   its.reserved = sum_of(call.reserved);
   if (each != nullptr) std::copy(call.reserved.begin(), call.reserved.end(), each);
-  core_.waits().note_end(its.until);
+  return its;
+}
+
+// `run_due` has to be called by its end. Outside the gate.
+reservation reservations::noted(reservation its) {
+  if (its.id) core_.waits().note_end(its.until);
   return its;
 }
 
@@ -302,7 +360,7 @@ reservation reservations::change(const hold& its, HoldAsk ask, view<int64_t> mor
   end_due(internal(now));
   HoldCall call{.ask = ask, .ttl = internal_length(ttl), .units = {more.begin(), more.end()}};
   settle(its, call, internal(now));
-  reservation changed = told(call, decision_of(call, Verb::take), now, each);
+  reservation changed = noted(told(call, decision_of(call, Verb::take), now, each));
   if (call.outcome != HoldOutcome::refused) return changed;
   changed.id = its;
   changed.reserved = sum_of(call.reserved);

@@ -18,8 +18,12 @@ namespace {
 
 // Asked for again in the same way as at first.
 waits::Asked asked_of(const std::vector<charge>& charges, const std::vector<entry>& descriptor,
-                      bool by_policy, int64_t cost) {
-  return {.charges = charges, .descriptor = descriptor, .by_policy = by_policy, .cost = cost};
+                      const waits::Waiting& one) {
+  return {.charges = charges,
+          .descriptor = descriptor,
+          .by_policy = one.by_policy,
+          .cost = one.by_policy ? one.costs.front() : 1,
+          .pending = one.pending};
 }
 
 }  // namespace
@@ -52,7 +56,7 @@ waiting waits::wait(const Asked& asked, time_point deadline, wait_callback callb
                     time_point now) {
   core_.end_holds(internal(now));
   const std::lock_guard lock(mutex_);
-  if (deadline <= now) return refuse_late(asked, now);
+  if (deadline <= now && !asked.pending) return refuse_late(asked, now);
   const size_t bytes = bytes_of(asked);
   if (places_.size() >= core_.how().waiting_max ||
       bytes > base::bounds::parked_bytes_max - std::min(base::bounds::parked_bytes_max, bytes_))
@@ -87,7 +91,7 @@ waiting waits::wait(const Asked& asked, time_point deadline, wait_callback callb
   const auto at = places_.insert(place.extract(place.begin())).position;
   // It can never be granted. Where it has its answer all the same, that is called back.
   if (!asking.fits && cancel_parked(later.id, internal(now))) {
-    take_out(at);
+    take_out(at, internal(now));
     return {asking.answer};
   }
   return later;
@@ -113,11 +117,13 @@ void waits::remember(Waiting& one, const Asked& asked) {
     one.words.emplace_back(its.value);
   }
   one.by_policy = asked.by_policy;
+  one.pending = asked.pending;
   if (asked.by_policy) one.costs.push_back(asked.cost);
 }
 
 waits::Asking waits::ask(const Asked& asked, base::Time now, request::Ticket ticket,
                          uint64_t& arrival) {
+  if (asked.pending) return ask_to_hold(asked, now, ticket, arrival);
   const embed::Gate::Inside inside(core_.gate());
   scratch_.clear();
   Asking asking = asked.by_policy ? ask_by_policy(asked, now, ticket, arrival)
@@ -165,6 +171,44 @@ waits::Asking waits::ask_by_charges(const Asked& asked, base::Time now, request:
   return settle({{&group, 1}, together.charges, together.decisions}, now, {}, arrival);
 }
 
+waits::Asking waits::ask_to_hold(const Asked& asked, base::Time now, request::Ticket ticket,
+                                 uint64_t& arrival) {
+  reservations::Pending& its = *asked.pending;
+  reservations& all = *core_.reservations();
+  its.asker = {&completions_, ticket, core_.policy()};
+  its.answered = false;
+  its.call.outcome = request::HoldOutcome::failed;
+  its.answer =
+      asked.by_policy
+          ? all.reserve(its.kind, asked.descriptor, asked.cost, its.ttl, embed::external(now), &its)
+          : all.reserve(its.kind, asked.charges, its.ttl, embed::external(now), nullptr, &its);
+  arrival = its.arrival;
+  Asking asking;
+  asking.answer = its.answer.now;
+  asking.parked = its.wait != nullptr && its.call.outcome == request::HoldOutcome::waiting;
+  asking.asked = its.wait == nullptr || asking.answer.error == errc::ok;
+  asking.answered = its.answered;
+  asking.fits = its.fits;
+  return asking;
+}
+
+// It is not held, or not any more. Its parked group is gone.
+void waits::drop_hold(Waiting& one, bool is_granted, base::Time now) noexcept {
+  if (!one.pending || one.pending->wait == nullptr) return;
+  try {
+    core_.reservations()->drop(*one.pending, is_granted, embed::external(now));
+  } catch (...) {  // without memory units of shadow rules stay taken
+  }
+}
+
+void waits::drop_holds() noexcept {
+  const std::lock_guard lock(mutex_);
+  const base::Time now = internal(ran_);
+  for (Waiting& one : waiting_)
+    if (one.pending && one.pending->wait != nullptr)
+      drop_hold(one, !cancel_parked(one.id, now), now);
+}
+
 // The last group is the one that may wait.
 waits::Asking waits::settle(request::Batch batch, base::Time now, const store::Pin& pin,
                             uint64_t& arrival) {
@@ -197,26 +241,27 @@ bool waits::cancel(wait_id id, time_point now) {
   const auto at = places_.find(id);
   if (at == places_.end() || !core_.store().cancel(completions_, ticket_of(id), internal(now)))
     return false;
-  take_out(at);
+  take_out(at, internal(now));
   return true;
 }
 
-// It waits no more. Allocates nothing, as the next.
-waits::Done waits::take_out(std::map<wait_id, Place>::iterator at) {
+// It waits no more. Allocates nothing, as the next, but for reserves.
+waits::Done waits::take_out(std::map<wait_id, Place>::iterator at, base::Time now) {
   const Place place = at->second;
   Done out;
   out.splice(out.end(), waiting_, place.waiting);
   bytes_ -= out.front().bytes;
   if (place.deadline != deadlines_.end()) deadlines_.erase(place.deadline);
   places_.erase(at);
+  drop_hold(out.front(), false, now);
   return out;
 }
 
 // It has its answer, which the next `run` hands out.
-void waits::finish(wait_id id, const decision& answer) {
+void waits::finish(wait_id id, const decision& answer, base::Time now) {
   const auto at = places_.find(id);
   if (at == places_.end()) return;
-  Done out = take_out(at);
+  Done out = take_out(at, now);
   out.front().last = answer;
   done_.splice(done_.end(), out);
   woken_.store(true);
@@ -229,9 +274,7 @@ waits::Asking waits::ask_anew(Waiting& one, base::Time now) {
   std::vector<entry> descriptor;
   for (size_t i = 0; i + 1 < one.words.size(); i += 2)
     descriptor.push_back({one.words[i], one.words[i + 1]});
-  const int64_t cost = one.by_policy ? one.costs.front() : 1;
-  return ask(asked_of(charges, descriptor, one.by_policy, cost), now, ticket_of(one.id),
-             one.arrival);
+  return ask(asked_of(charges, descriptor, one), now, ticket_of(one.id), one.arrival);
 }
 
 // A change of the rules must not fail because a wait cannot be asked again: without memory the wait
@@ -248,7 +291,7 @@ void waits::ask_again(Waiting& one, base::Time now) noexcept {
   if ((!asking.asked || asking.parked) && !cancel_parked(one.id, now)) return;
   if (asking.asked && asking.fits && !asking.answer.allowed && asking.answer.error == errc::ok)
     asking.answer.error = errc::too_many_waiting;
-  finish(one.id, asking.answer);
+  finish(one.id, asking.answer, now);
 }
 
 // False: it has its answer; or it could not be looked for, and waits as it did.
@@ -279,6 +322,22 @@ void waits::change(time_point now, const std::function<void()>& exchange) {
   signal();
 }
 
+// What becomes of one that was granted.
+decision waits::granted(wait_id id, const decision& answer, base::Time at) {
+  const auto place = places_.find(id);
+  if (place == places_.end()) return answer;
+  Waiting& one = *place->second.waiting;
+  if (!one.pending || one.pending->wait == nullptr) return answer;
+  try {
+    core_.reservations()->grant(*one.pending, answer, embed::external(at));
+    return one.pending->answer.now;
+  } catch (...) {
+    const decision why = failed(embed::caught().code);
+    drop_hold(one, true, at);
+    return why;
+  }
+}
+
 void waits::drain() {
   settled_.clear();
   completions_.drain(settled_);
@@ -286,8 +345,10 @@ void waits::drain() {
     embed::Shown shown(request::Verb::wait);
     shown.add(settled.decisions);
     const bool allowed = settled.error == request::Error::none;
-    finish(id_of(settled.ticket),
-           allowed ? shown.of(true) : failed(embed::error_of(settled.error)));
+    const wait_id id = id_of(settled.ticket);
+    decision answer = allowed ? shown.of(true) : failed(embed::error_of(settled.error));
+    if (allowed) answer = granted(id, answer, settled.at);
+    finish(id, answer, settled.at);
   }
 }
 
@@ -312,7 +373,7 @@ void waits::expire(time_point now) {
     }
     decision late = its.waiting->last;
     late.error = errc::timed_out;
-    finish(id, late);
+    finish(id, late, internal(now));
   }
 }
 

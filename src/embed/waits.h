@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/time.h"
+#include "embed/reservations.h"
 #include "embed/scratch.h"
 #include "request/charge.h"
 #include "request/request.h"
@@ -38,8 +39,10 @@ class waits {
     view<charge> charges;
     view<entry> descriptor;
     bool by_policy = false;
-    int64_t cost = 1;  // by the policy
+    int64_t cost = 1;                                  // by the policy
+    std::shared_ptr<reservations::Pending> pending{};  // of a reserve
   };
+  // What became of a reserve is in Asked::pending.
   waiting wait(const Asked& asked, time_point deadline, wait_callback callback, time_point now);
   bool cancel(wait_id id, time_point now);
 
@@ -52,6 +55,7 @@ class waits {
     std::vector<int64_t> costs;
     std::vector<std::string> words;  // of the descriptor, key and value in turn
     bool by_policy = false;
+    std::shared_ptr<reservations::Pending> pending;
     size_t bytes = 0;
     uint64_t arrival = 0;
     decision last;  // as it was refused last; once it has its answer, that
@@ -67,6 +71,9 @@ class waits {
 
   // A reservation ends then, by which `run` has to be called, as units come back.
   void note_end(time_point end);
+
+  // Reserves that wait are dropped: the book goes before this.
+  void drop_holds() noexcept;
 
  private:
   // What came of asking the store.
@@ -89,6 +96,8 @@ class waits {
                        uint64_t& arrival);
   Asking ask_by_charges(const Asked& asked, base::Time now, request::Ticket ticket,
                         uint64_t& arrival);
+  Asking ask_to_hold(const Asked& asked, base::Time now, request::Ticket ticket, uint64_t& arrival);
+  void drop_hold(Waiting& one, bool is_granted, base::Time now) noexcept;
   Asking settle(request::Batch batch, base::Time now, const store::Pin& pin, uint64_t& arrival);
   void ask_again(Waiting& one, base::Time now) noexcept;
   Asking ask_anew(Waiting& one, base::Time now);
@@ -103,8 +112,9 @@ class waits {
   waiting refuse_late(const Asked& asked, time_point now);
   static size_t bytes_of(const Asked& asked);
   static void remember(Waiting& one, const Asked& asked);
-  Done take_out(std::map<wait_id, Place>::iterator at);
-  void finish(wait_id id, const decision& answer);
+  Done take_out(std::map<wait_id, Place>::iterator at, base::Time now);
+  void finish(wait_id id, const decision& answer, base::Time now);
+  decision granted(wait_id id, const decision& answer, base::Time at);
   void drain();
   void drain_named(base::Time now);
   void expire(time_point now);

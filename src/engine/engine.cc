@@ -460,6 +460,7 @@ bool Engine::reply_hold(Batch& batch, const request::Request& request, base::Buf
     verdict.tightest = &call.decision;
     verdict.limit = &call.limit;
     verdict.rule = call.rule;
+    verdict.unit = batch.policy->rules->unit_named(call.rule);
   }
   if (call.outcome == HoldOutcome::failed) {
     verdict.cause = call.error;

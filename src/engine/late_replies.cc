@@ -488,6 +488,7 @@ void LateReplies::take_answers() {
     for (size_t i = 0; i < settled.decisions.size(); ++i) {
       if (!weigh(settled.decisions[i], verdict)) continue;
       verdict.rule = pending->limit_rules[i]->name;
+      verdict.unit = pending->limit_rules[i]->unit;
       verdict.limit = &pending->limits[i];
       verdict.inline_limit = pending->limit_rules[i]->limits_from == policy::LimitsFrom::request;
     }

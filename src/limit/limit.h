@@ -154,6 +154,9 @@ enum class CarryOver : uint8_t {
 inline constexpr size_t slots_max = 8;
 inline constexpr size_t cells_max = 64;
 
+// What the quota of places counts, as header fields tell it.
+inline constexpr std::string_view places_unit = "concurrent-requests";
+
 // Some limits of a list; bit i is limit i. Of those that count (`over: count`): what they refuse is
 // taken from them all the same. It does not belong to Limit, as a counter's state does not depend
 // on it.

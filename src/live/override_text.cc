@@ -84,7 +84,7 @@ OverrideProblem read_limit(const wire::Json& json, const std::string& field, Alg
     limit = {bare, bare == Algorithm::deny ? 0 : base::bounds::quota_max, {}};
     return {};
   }
-  for (const char* key : {"over", "overdraft"})
+  for (const char* key : {"over", "overdraft", "unit"})
     if (json.contains(key))
       return wrong(field + "." + key, "is the rule's, and holds for its overrides; take it out");
   base::Diagnostics diagnostics;

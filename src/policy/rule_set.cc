@@ -163,7 +163,7 @@ inline bool brings_limits(const Rule& rule, const Matching& asked) {
                       .keeps_limits = keeps_limits,
                       .cost = negative_costs ? its.cost : std::max<int64_t>(its.cost, 0),
                       .limits = keeps_limits || brings_numbers ? asked.limits : rule.limits,
-                      .rule_name = &rule.name,
+                      .rule = &rule,
                       .limits_id = rule.limits_id,
                       .decision_first = static_cast<uint32_t>(decisions_.size()),
                       .counts = rule.counts,
@@ -583,6 +583,8 @@ void RuleSet::add(const Dialect& dialect, Rule rule) {
                       std::ranges::any_of(rule.conditions, is_certificate, &Condition::key);
   for (const Condition& condition : rule.conditions)
     if (condition.pattern.regex() != nullptr) regexes_.push_back(condition.pattern);
+  if (&dialect == &native_dialect && !rule.unit.empty() && !rule.name.empty())
+    units_.emplace(rule.name, rule.unit);
   auto list = std::find_if(lists_.begin(), lists_.end(),
                            [&](const DialectRules& one) { return one.dialect_ == &dialect; });
   if (list == lists_.end()) list = lists_.emplace(list, dialect);

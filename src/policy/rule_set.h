@@ -7,6 +7,8 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -94,8 +96,8 @@ struct Condition {
   Pattern pattern;
 };
 
-struct Rule {
-  std::string name;     // unique in its file, a label of metrics; may be empty
+// Its name, which is also a label of metrics, is unique in its file.
+struct Rule : request::RuleWords {
   std::string comment;  // for people: logs, explain
   std::string pattern;  // for people: the conditions as the file spells them, "method=GET ip=*";
                         // "default" if there are none
@@ -143,6 +145,11 @@ struct Rule {
     if (overdrafts == nullptr || overdrafts->most[i] == limit::Overdrafts::none)
       return std::nullopt;
     return overdrafts->most[i];
+  }
+
+  // The unit of limit `i`; empty: it does not say, or is of places.
+  std::string_view unit_of(size_t i) const {
+    return limits[i].algorithm == limit::Algorithm::concurrency ? std::string_view() : unit;
   }
 
   // Sets the space and the number of the limits, and keeps both known.
@@ -380,6 +387,11 @@ class RuleSet {
     return list == nullptr ? nullptr : list->own();
   }
   std::span<const Rule> native_rules() const { return lists_.front().rules(); }
+  // RuleWords::unit of the native rule with this name.
+  std::string_view unit_named(std::string_view name) const {
+    const auto at = units_.find(name);
+    return at == units_.end() ? std::string_view() : std::string_view(at->second);
+  }
   // Does a native rule ask for the name in the client's certificate?
   bool asks_certificate() const { return asks_certificate_; }
   size_t size() const { return size_; }
@@ -427,7 +439,8 @@ class RuleSet {
   void find_rules(const Dialect* dialect, const Matching& asked, Plan& plan, Shadow&& shadow) const;
 
   std::vector<DialectRules> lists_;
-  std::vector<Pattern> regexes_;  // the regular expressions of all rules
+  std::vector<Pattern> regexes_;                           // the regular expressions of all rules
+  std::map<std::string, std::string, std::less<>> units_;  // of native rules, by their names
   uint32_t size_ = 0;
   bool has_own_ = false, asks_certificate_ = false;
   std::unique_ptr<std::atomic<uint64_t>> too_costly_ = std::make_unique<std::atomic<uint64_t>>();

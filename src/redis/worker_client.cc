@@ -1517,8 +1517,7 @@ bool WorkerClient::park_again(Group& group, const request::Batch& batch, const s
   if (!w.next && asks_the_same(w.wanted.charges, charges)) {
     // It keeps its place, and a call to Redis under way counts: otherwise every change of an
     // override would drop that answer and ask again.
-    for (size_t i = 0; i < charges.size(); ++i)
-      w.wanted.charges[i].rule_name = charges[i].rule_name;
+    for (size_t i = 0; i < charges.size(); ++i) w.wanted.charges[i].rule = charges[i].rule;
     w.wanted.pin = pin;
     w.wanted.on_error = group.on_error;
     return true;

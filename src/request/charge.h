@@ -121,6 +121,12 @@ struct Space {
   uint32_t life_jitter = 0;
 };
 
+// What answers say of the rule of a charge.
+struct RuleWords {
+  std::string name{};  // may be empty
+  std::string unit{};  // what its quotas count, as "tokens"; empty: it does not say
+};
+
 struct HeldCharge;  // request/hold.h
 class HoldNote;     // the same
 
@@ -145,12 +151,12 @@ struct Charge {
   std::span<const limit::Limit>
       limits;  // 1 to slots_max limits of the rule, which live as long as the rule set;
                // where the counter keeps its limits: those that the request brought, if any
-  const std::string* rule_name = nullptr;  // lives as long as the rule set
-  uint32_t limits_id = 0;       // Spaces::intern_limits(limits); 0 where the counter keeps them
-  uint32_t decision_first = 0;  // index of its decisions in Batch::decisions: limits.size(), or
-                                // room for windows.size() where the counter keeps its limits
-  uint32_t slot_mask = 0;       // then: the windows that were decided; set by the store
-  bool counted = false;         // used by the store only, as is `hash`
+  const RuleWords* rule = nullptr;  // lives as long as the rule set
+  uint32_t limits_id = 0;           // Spaces::intern_limits(limits); 0 where the counter keeps them
+  uint32_t decision_first = 0;      // index of its decisions in Batch::decisions: limits.size(), or
+                                    // room for windows.size() where the counter keeps its limits
+  uint32_t slot_mask = 0;           // then: the windows that were decided; set by the store
+  bool counted = false;             // used by the store only, as is `hash`
   // Set by the store: this process remembered that the counter refuses, so the counter was neither
   // asked nor charged.
   bool from_cache = false;

@@ -32,7 +32,7 @@ struct KeptHead {
 struct KeptCharge {
   int64_t cost = 0;
   uint32_t limits = 0;
-  bool has_rule_name = false, counted = false;
+  bool has_rule = false, counted = false;
 };
 
 template <class Value>
@@ -94,12 +94,15 @@ void append_kept(const Verdict& verdict, base::Time now, std::string& to) {
   for (const Charge& charge : verdict.charges) {
     if (charge.keeps_limits) continue;
     append_value(KeptCharge{charge.cost, static_cast<uint32_t>(charge.limits.size()),
-                            charge.rule_name != nullptr, charge.counted},
+                            charge.rule != nullptr, charge.counted},
                  to);
     append_text(charge.space->prefix, to);
     append_text(charge.space->suffix, to);
     append_text(charge.key, to);
-    append_text(charge.rule_name == nullptr ? std::string_view() : *charge.rule_name, to);
+    if (charge.rule != nullptr) {
+      append_text(charge.rule->name, to);
+      append_text(charge.rule->unit, to);
+    }
     for (const Limit& limit : charge.limits) append_value(limit, to);
     for (size_t i = 0; i < charge.limits.size(); ++i)
       append_value(verdict.decisions[charge.decision_first + i], to);
@@ -112,7 +115,7 @@ KeptVerdict::KeptVerdict(std::string_view& from) {
   // What points into these lists must not move.
   spaces_.reserve(head.charges);
   keys_.reserve(head.charges);
-  rule_names_.reserve(head.charges);
+  rules_.reserve(head.charges);
   charges_.reserve(head.charges);
   limits_.reserve(head.limits);
   decisions_.reserve(head.limits);
@@ -122,7 +125,11 @@ KeptVerdict::KeptVerdict(std::string_view& from) {
     space.prefix = take_text(from);
     space.suffix = take_text(from);
     const std::string& key = keys_.emplace_back(take_text(from));
-    const std::string& rule_name = rule_names_.emplace_back(take_text(from));
+    if (kept.has_rule) {
+      RuleWords& rule = rules_.emplace_back();
+      rule.name = take_text(from);
+      rule.unit = take_text(from);
+    }
     const size_t first = limits_.size();
     for (uint32_t at = 0; at < kept.limits; ++at) limits_.push_back(take_value<Limit>(from));
     for (uint32_t at = 0; at < kept.limits; ++at) decisions_.push_back(take_value<Decision>(from));
@@ -131,7 +138,7 @@ KeptVerdict::KeptVerdict(std::string_view& from) {
     charge.key = key;
     charge.cost = kept.cost;
     charge.counted = kept.counted;
-    charge.rule_name = kept.has_rule_name ? &rule_name : nullptr;
+    charge.rule = kept.has_rule ? &rules_.back() : nullptr;
     charge.limits = {limits_.data() + first, kept.limits};
     charge.decision_first = static_cast<uint32_t>(first);
   }

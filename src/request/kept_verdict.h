@@ -32,7 +32,8 @@ class KeptVerdict {
  private:
   std::string rule_;
   std::vector<Space> spaces_;
-  std::vector<std::string> keys_, rule_names_;
+  std::vector<std::string> keys_;
+  std::vector<RuleWords> rules_;
   std::vector<limit::Limit> limits_;
   std::vector<limit::Decision> decisions_;
   std::vector<Charge> charges_;

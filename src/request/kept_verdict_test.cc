@@ -17,7 +17,7 @@ using limit::Algorithm;
 struct Decided {
   Space by_tenant{.prefix = "native:tokens:", .suffix = ":tenant"},
       by_user{.prefix = "native:u:", .suffix = ""};
-  std::string tokens = "tokens";
+  RuleWords tokens{.name = "tokens", .unit = "tokens"};
   std::vector<limit::Limit> limits = {{Algorithm::fixed_window, 100, base::seconds(60), 0},
                                       {Algorithm::token_bucket, 5, base::seconds(1), 9},
                                       {Algorithm::sliding_log, 7, base::seconds(2), 0}};
@@ -33,7 +33,7 @@ struct Decided {
     one.key = "acme";
     one.cost = 25;
     one.limits = std::span(limits).first(2);
-    one.rule_name = &tokens;
+    one.rule = &tokens;
     one.counted = true;
     charges.push_back(one);
     Charge two;
@@ -45,7 +45,7 @@ struct Decided {
     verdict.allowed = verdict.matched = true;
     verdict.tightest = &decisions[1];
     verdict.limit = &limits[1];
-    verdict.rule = tokens;
+    verdict.rule = tokens.name;
     verdict.generation = 3;
     verdict.charged.over = true;
     verdict.charged.units = 24;
@@ -64,7 +64,7 @@ std::string shown(const Verdict& verdict) {
       (verdict.charged.units ? " charged " + std::to_string(*verdict.charged.units) : "");
   for (const Charge& charge : verdict.charges) {
     text += "\n" + charge.space->prefix + std::string(charge.key) + charge.space->suffix + " " +
-            (charge.rule_name == nullptr ? "-" : *charge.rule_name) + " " +
+            (charge.rule == nullptr ? "-" : charge.rule->name + "/" + charge.rule->unit) + " " +
             std::to_string(charge.cost) + (charge.counted ? " counted" : "");
     for (size_t i = 0; i < charge.limits.size(); ++i) {
       const limit::Decision& decision = verdict.decisions[charge.decision_first + i];

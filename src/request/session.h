@@ -210,6 +210,7 @@ struct Verdict {
   // The limit of that decision; null: the counter keeps its limits.
   const limit::Limit* limit = nullptr;
   std::string_view rule{};    // its rule; empty: it has no name
+  std::string_view unit{};    // RuleWords::unit of that; set where there are no charges to tell it
   bool inline_limit = false;  // it came with the request
   std::string_view error{};   // not empty: it could not be decided; a text for the client
   Error cause = Error::none;  // the store's reason, if the store could not decide it

@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "admin/changes_api.h"
-#include "admin/holds_api.h"
-#include "admin/overrides_api.h"
+#include "admin/routes.h"
 #include "base/bounds.h"
 #include "base/check.h"
 #include "protocol/policy_files.h"

@@ -1516,7 +1516,7 @@ bool EmbeddedStore::settle_again(request::Group& group, const request::Batch& ba
     waiter->confirmed.clear();
     for (const PendingCharge& s : group_lock.settling) {
       const auto i = static_cast<size_t>(s.charge - charges.data());
-      waiter->charges[i].rule_name = charges[i].rule_name;
+      waiter->charges[i].rule = charges[i].rule;
       if (s.entry == nullptr || s.entry->limits_id() == charges[i].limits_id) continue;
       waiter->confirmed.resize(charges.size());
       waiter->confirmed[i] = s.entry->limits_id();

@@ -303,6 +303,41 @@ TEST_F(ClientOfServers, AReservationIsSettledOnce) {
   EXPECT_EQ(late.charged, 17);
 }
 
+TEST_F(ClientOfServers, PlacesAndReservationsAreWaitedFor) {
+  client one(server_.address("http"));
+  client_request acquire;
+  acquire.verb = client_verb::acquire;
+  acquire.subject.key = "pool";
+  acquire.subject.limits = {{1, 1h, client_algorithm::concurrency}};
+  const client_result first = one.call(acquire, patient);
+  ASSERT_TRUE(first.is_allowed()) << first.text;
+  acquire.wait_for = 1ms;
+  const client_result late = one.call(acquire, patient);
+  EXPECT_EQ(late.error, client_errc::none) << late.text;
+  EXPECT_FALSE(late.allowed);
+  EXPECT_EQ(late.id, "");
+  acquire.wait_for = 50s;
+  auto waiting = one.ask(acquire, patient);
+  client_request release;
+  release.verb = client_verb::release;
+  release.id = first.id;
+  EXPECT_EQ(one.call(release, patient).returned, 1);
+  while (waiting.wait_for(0s) != std::future_status::ready) one.poll(100ms);
+  const client_result second = waiting.get();
+  EXPECT_TRUE(second.is_allowed()) << second.text;
+  EXPECT_NE(second.id, "");
+
+  client_request reserve = about(client_verb::reserve, keyed("w", 50, 24h), 40);
+  const client_result held = one.call(reserve, patient);
+  ASSERT_TRUE(held.is_allowed()) << held.text;
+  reserve.wait_for = 50s;
+  waiting = one.ask(reserve, patient);
+  release.id = held.id;
+  EXPECT_EQ(one.call(release, patient).returned, 40);
+  while (waiting.wait_for(0s) != std::future_status::ready) one.poll(100ms);
+  EXPECT_EQ(waiting.get().reserved, std::vector<int64_t>{40});
+}
+
 TEST_F(ClientOfServers, ReservationsAreOfHttp) {
   for (const auto& [protocol, scheme] :
        {std::pair{"resp", ""}, {"limitd", ""}, {"divvy", ""}, {"droplet", "ws"}}) {

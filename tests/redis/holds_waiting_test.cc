@@ -332,6 +332,8 @@ class Program {
            "  - { name: pool, match: { pool: \"*\" }, actor: pool, limit: { quota: " +
            std::to_string(quota) +
            ", algorithm: concurrency, lease: 60s, max_lease: 10m } }\n"
+           "  - { name: shared, match: { shared: \"*\", who: \"*\" }, actor: shared, fair_by: who,"
+           " limit: { quota: 1, algorithm: concurrency, lease: 60s } }\n"
            "  - { name: tokens, match: { tenant: \"*\" }, actor: tenant, limit: { quota: 100,"
            " window: 30d, algorithm: fixed_window } }\n";
   }
@@ -398,6 +400,37 @@ TEST(HoldsThatWaitOverHttp, AreServedByTheRulesOfAReload) {
   reload.join();
   EXPECT_EQ(got.status, 200) << got.body;
   EXPECT_EQ(server.left(), 0);
+}
+
+// One client has many requests that wait, another one: at the server where both wait they are
+// served in turn, whoever gives the place back.
+TEST(HoldsThatWaitOverHttp, AreServedInTurnByFairByWithinEachServer) {
+  const tests::RedisServer redis;
+  Program one(redis), other(redis);
+  const auto ask = [](const Program& server, const char* who, double timeout) {
+    const tests::HttpAnswer got = server.ask(
+        "acquire", {{"entries", {{"shared", "pool"}, {"who", who}}}, {"timeout", timeout}});
+    return got.status == 200 ? Json::parse(got.body).at("id").get<std::string>() : std::string();
+  };
+  const std::string held = ask(other, "else", 0);
+  ASSERT_NE(held, "");
+  std::mutex mutex;
+  std::string order;
+  std::vector<std::thread> clients;
+  for (const char* who : {"many", "many", "many", "few"}) {
+    clients.emplace_back([&, who] {
+      const std::string id = ask(one, who, 60);
+      {
+        const std::lock_guard lock(mutex);
+        order += std::string(who) + " ";
+      }
+      EXPECT_EQ(other.ask("release", {{"id", id}}).status, 200);
+    });
+    EXPECT_TRUE(one.await_waiting(static_cast<int>(clients.size())));
+  }
+  EXPECT_EQ(other.ask("release", {{"id", held}}).status, 200);
+  for (std::thread& client : clients) client.join();
+  EXPECT_EQ(order, "many few many many ");
 }
 
 // Each worker of two servers waits for its turn; never are more than the quota at work.

@@ -19,7 +19,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from ctypes import CFUNCTYPE, POINTER, c_char, c_char_p, c_int32, c_int64, c_size_t, c_uint64, c_void_p
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 __all__ = ["Decision", "Error", "Handle", "LATEST_TIME", "Limit", "Limiter", "NEVER", "Places", "Refused", "Reservation",
            "Settlement"]
@@ -57,9 +57,12 @@ class _Charge(ctypes.Structure):
     _fields_ = [("by", c_void_p), ("key", c_char_p), ("key_bytes", c_size_t), ("cost", c_int64)]
 
 
+_Wake = CFUNCTYPE(None, c_void_p)
+
+
 class _Options(ctypes.Structure):
     _fields_ = [("size", c_size_t), ("memory_bytes", c_size_t), ("waiting_max", c_size_t), ("limits_max", c_size_t), ("clock", c_void_p),
-                ("clock_data", c_void_p), ("wake", c_void_p), ("wake_data", c_void_p), ("sweep_thread", c_int32), ("reserved", c_int32),
+                ("clock_data", c_void_p), ("wake", _Wake), ("wake_data", c_void_p), ("sweep_thread", c_int32), ("reserved", c_int32),
                 ("holds_max", c_size_t), ("hold_ttl_us", c_int64), ("hold_remember_us", c_int64)]
 
 
@@ -72,6 +75,7 @@ class _Settlement(ctypes.Structure):
 
 
 _WaitCallback = CFUNCTYPE(None, c_void_p, c_uint64, POINTER(_Decision))
+_ReserveCallback = CFUNCTYPE(None, c_void_p, c_uint64, POINTER(_Decision), POINTER(_Hold), c_int64, c_int64)
 
 
 _INSTALLED = "libsluice-limiter.so.0.2"
@@ -98,6 +102,7 @@ def _load() -> ctypes.CDLL:
     key = [c_void_p, c_void_p, c_char_p, c_size_t]
     entries = [c_void_p, POINTER(_Entry), c_size_t]
     hold, numbers = POINTER(_Hold), POINTER(c_int64)
+    until = [c_int64, c_int64, _ReserveCallback, c_void_p, c_int64, numbers, numbers, decision, hold, POINTER(c_uint64)]
     functions = {
         "sluice_version": (c_char_p, []),
         "sluice_error_name": (c_char_p, [c_int32]),
@@ -139,6 +144,10 @@ def _load() -> ctypes.CDLL:
         "sluice_reserve_matching": (c_int32, [*entries, c_int64, c_int64, c_int64, numbers, numbers, decision, hold]),
         "sluice_acquire": (c_int32, [c_void_p, POINTER(_Charge), c_size_t, c_int64, c_int64, numbers, numbers, decision, hold]),
         "sluice_acquire_matching": (c_int32, [*entries, c_int64, c_int64, c_int64, numbers, numbers, decision, hold]),
+        "sluice_wait_reserve": (c_int32, [c_void_p, POINTER(_Charge), c_size_t, *until]),
+        "sluice_wait_reserve_matching": (c_int32, [*entries, c_int64, *until]),
+        "sluice_wait_acquire": (c_int32, [c_void_p, POINTER(_Charge), c_size_t, *until]),
+        "sluice_wait_acquire_matching": (c_int32, [*entries, c_int64, *until]),
         "sluice_extend": (c_int32, [c_void_p, hold, numbers, c_size_t, c_int64, c_int64, numbers, numbers, decision]),
         "sluice_renew": (c_int32, [c_void_p, hold, c_int64, c_int64, numbers]),
         "sluice_commit": (c_int32, [c_void_p, hold, numbers, c_size_t, c_int64, POINTER(_Settlement), decision]),
@@ -218,7 +227,7 @@ def _raise(error: _Error) -> None:
     raise Error(error.code, error.message.decode(errors="replace"))
 
 
-_TOO_MANY_HOLDS = 17
+_TIMED_OUT, _TOO_MANY_HOLDS = 8, 17
 
 
 def _told(code: int, its: _Decision, charged: int = 0) -> Decision:
@@ -294,14 +303,15 @@ class Handle:
     def __del__(self) -> None:
         _library.sluice_handle_destroy(self._pointer)
 
-    def reserve(self, key: str | bytes, cost: int = 1, ttl: float | None = None, now: int | None = None) -> Reservation:
+    def reserve(self, key: str | bytes, cost: int = 1, ttl: float | None = None, now: int | None = None,
+                timeout: float | None = None) -> Reservation:
         """Limiter.reserve() of one key."""
-        return self._limiter.reserve_all([(self, key, cost)], ttl, now)
+        return self._limiter.reserve_all([(self, key, cost)], ttl, now, timeout)
 
     def places(self, key: str | bytes = "", n: int = 1, lease: float | None = None,
-               on_lost: Callable[[Places], object] | None = None) -> Places:
+               on_lost: Callable[[Places], object] | None = None, timeout: float | None = None) -> Places:
         """Limiter.places() of one key."""
-        return Places(self._limiter, lambda now: self._limiter._acquired([(self, key, n)], lease, now), on_lost)
+        return Places(self._limiter, lambda now: self._limiter._acquired([(self, key, n)], lease, now, timeout), on_lost)
 
     def _ask(self, name: str, key: str | bytes, *numbers: int, now: int | None) -> Decision:
         its, text = _Decision(), _bytes(key)
@@ -353,7 +363,7 @@ class Reservation:
     `decision` is that of the last reserve or extend, `reserved` has the units of each charge that are held, `until` is the end.
     """
 
-    def __init__(self, limiter: Limiter, hold: _Hold, decision: Decision, reserved: ctypes.Array[c_int64], until: int) -> None:
+    def __init__(self, limiter: Limiter, hold: _Hold, decision: Decision, reserved: Iterable[int], until: int) -> None:
         self._limiter, self._hold, self._settled = limiter, hold, not decision.allowed
         self.decision, self.reserved, self.until = decision, list(reserved), until
 
@@ -446,14 +456,21 @@ class Places:
 
     def acquire(self, now: int | None = None) -> Decision:
         """Takes the places, or none: `allowed` says which. The Error `no_places`: no limit that applies has places."""
-        with self._lock:
-            if self._held is not None:
-                raise ValueError("the places are held already: release() them, or make others")
-            at = self._limiter._at(now)
-            held = self._acquire(at)
-            if held.allowed:
-                self._held, self._lease_us, self._lost = held, held.until - at, False
-            return held.decision
+        self._check_free()
+        held = self._acquire(now)
+        if held.allowed:
+            with self._lock:
+                try:
+                    self._check_free()
+                except ValueError:
+                    held.release(now)
+                    raise
+                self._held, self._lease_us, self._lost = held, held.until - self._limiter._at(now), False
+        return held.decision
+
+    def _check_free(self) -> None:
+        if self._held is not None:
+            raise ValueError("the places are held already: release() them, or make others")
 
     @property
     def until(self) -> int:
@@ -539,6 +556,23 @@ def _report(error: BaseException) -> None:
     CFUNCTYPE(None)(callback_of_a_wait)()
 
 
+def _held(limiter: weakref.ref[Limiter]) -> Callable[..., None]:
+    def note(_data: int | None, number: int, decision: POINTER(_Decision), hold: POINTER(_Hold), reserved: int, until: int) -> None:
+        its, name, owner = decision.contents, hold.contents, limiter()
+        if owner is not None:
+            owner._answers.append((number, Error(its.error) if its.error not in (0, _TIMED_OUT) else Reservation(
+                owner, _Hold(name.high, name.low), _outcome(its), [reserved], until)))
+    return note
+
+
+def _woken(limiter: weakref.ref[Limiter]) -> Callable[..., None]:
+    def note(_data: int | None) -> None:
+        owner = limiter()
+        if owner is not None:
+            owner._note_due()
+    return note
+
+
 def _answered(limiter: weakref.ref[Limiter]) -> Callable[..., None]:
     def note(_data: int | None, number: int, decision: POINTER(_Decision)) -> None:
         its, owner = decision.contents, limiter()
@@ -561,13 +595,17 @@ class Limiter:
     def __init__(self, policy: str | None = None, path: str | None = None, *, directory: str | None = None, sync: bool = False,
                  commit_every_us: int = 0, holds_max: int = 0) -> None:
         error = _Error()
-        options = _Options(ctypes.sizeof(_Options), holds_max=_int("holds_max", holds_max, 0, 2**64 - 1))
-        how = ctypes.byref(options)
-        # What ended each wait that has no answer, and the one function of the library's that it is called through.
-        self._waiting: dict[int, Callable[[Decision | Error], object]] = {}
-        self._answers: deque[tuple[int, Decision | Error]] = deque()  # any thread appends, without the lock
+        # What ended each wait that has no answer, and the functions that the library calls.
+        self._waiting: dict[int, Callable[[Any], object]] = {}
+        self._answers: deque[tuple[int, Decision | Reservation | Error]] = deque()  # any thread appends, without the lock
         self._lock = threading.Lock()
         self._callback = _WaitCallback(_answered(weakref.ref(self)))
+        self._held_callback = _ReserveCallback(_held(weakref.ref(self)))
+        self._wake = _Wake(_woken(weakref.ref(self)))
+        # Threads that wait for a reservation: one of them calls run_due() once something is due.
+        self._due, self._is_due = threading.Condition(), False
+        options = _Options(ctypes.sizeof(_Options), wake=self._wake, holds_max=_int("holds_max", holds_max, 0, 2**64 - 1))
+        how = ctypes.byref(options)
         if directory is not None:
             self._open(directory, sync, commit_every_us, options)
             if policy is not None:
@@ -682,39 +720,97 @@ class Limiter:
         code = _library.sluice_charge_all_counted(self._pointer, all_of_them, len(kept), self._at(now), charged, None, ctypes.byref(its))
         return _told(code, its, sum(charged))
 
-    def reserve(self, descriptor: dict[str, str], cost: int = 1, ttl: float | None = None, now: int | None = None) -> Reservation:
+    def reserve(self, descriptor: dict[str, str], cost: int = 1, ttl: float | None = None, now: int | None = None,
+                timeout: float | None = None) -> Reservation:
         """Takes the cost for `ttl` seconds, without it for 60, until the reservation is told what it came to. It ends by itself: then
         its units go back, or count as used where a rule says `on_expiry: keep`. A rule's `max_ttl` and `max_fraction` cut what is
-        asked for. Needs `holds_max`; the Error `too_many_holds`: as many are held."""
+        asked for. Needs `holds_max`; the Error `too_many_holds`: as many are held.
+
+        `timeout`: this thread waits for so many seconds at most until there is enough, in order of arrival with all that waits; then it
+        is as without it. It calls run_due() meanwhile, and so callbacks of waits. Of several charges `reserved` has one number then, of
+        all together."""
         entries, held = self._entries(descriptor), (c_int64 * 1)()
-        return self._reserved("sluice_reserve_matching", held, entries, len(entries), _int("cost", cost), ttl=ttl, now=now)
+        return self._reserved("reserve_matching", held, entries, len(entries), _int("cost", cost), ttl=ttl, now=now, timeout=timeout)
 
     def reserve_all(self, charges: Iterable[tuple[Handle, str | bytes, int]], ttl: float | None = None,
-                    now: int | None = None) -> Reservation:
+                    now: int | None = None, timeout: float | None = None) -> Reservation:
         """The same of every charge, a handle with a key and a cost, or of none of them."""
         all_of_them, kept = self._charges(charges)
-        return self._reserved("sluice_reserve", (c_int64 * len(kept))(), all_of_them, len(kept), ttl=ttl, now=now)
+        return self._reserved("reserve", (c_int64 * len(kept))(), all_of_them, len(kept), ttl=ttl, now=now, timeout=timeout)
 
     def places(self, pool: str | dict[str, str], key: str | bytes = "", n: int = 1, lease: float | None = None,
-               on_lost: Callable[[Places], object] | None = None) -> Places:
+               on_lost: Callable[[Places], object] | None = None, timeout: float | None = None) -> Places:
         """`n` places of the rule `pool` and the actor `key`, or of the rules that a descriptor meets, for a `with`: it acquires them, a
         thread renews them at a third of their lease, and the end of the body gives them back. `lease`: seconds; without it as long as
-        the rule says, and at most its `max_lease`. Needs `holds_max`. Leave each `with` before close()."""
+        the rule says, and at most its `max_lease`. `timeout`: seconds to wait for them, as of reserve(). Needs `holds_max`. Leave
+        each `with` before close()."""
         if isinstance(pool, str):
-            return self.find(pool).places(key, n, lease, on_lost)
+            return self.find(pool).places(key, n, lease, on_lost, timeout)
         entries = self._entries(pool)
-        return Places(self, lambda now: self._reserved("sluice_acquire_matching", (c_int64 * 1)(), entries, len(entries), _int("n", n),
-                                                       ttl=lease, now=now), on_lost)
+        return Places(self, lambda now: self._reserved("acquire_matching", (c_int64 * 1)(), entries, len(entries), _int("n", n),
+                                                       ttl=lease, now=now, timeout=timeout), on_lost)
 
-    def _acquired(self, charges: Iterable[tuple[Handle, str | bytes, int]], lease: float | None, now: int | None) -> Reservation:
+    def _acquired(self, charges: Iterable[tuple[Handle, str | bytes, int]], lease: float | None, now: int | None,
+                  timeout: float | None) -> Reservation:
         all_of_them, kept = self._charges(charges)
-        return self._reserved("sluice_acquire", (c_int64 * len(kept))(), all_of_them, len(kept), ttl=lease, now=now)
+        return self._reserved("acquire", (c_int64 * len(kept))(), all_of_them, len(kept), ttl=lease, now=now, timeout=timeout)
 
-    def _reserved(self, name: str, held: ctypes.Array[c_int64], *asked: object, ttl: float | None, now: int | None) -> Reservation:
+    def _reserved(self, name: str, held: ctypes.Array[c_int64], *asked: object, ttl: float | None, now: int | None,
+                  timeout: float | None) -> Reservation:
         its, hold, until = _Decision(), _Hold(), c_int64()
-        code = getattr(_library, name)(self._pointer, *asked, _microseconds(ttl), self._at(now), held, ctypes.byref(until),
-                                       ctypes.byref(its), ctypes.byref(hold))
-        return Reservation(self, hold, _told(code, its), held, until.value)
+        told = (ctypes.byref(until), ctypes.byref(its), ctypes.byref(hold))
+        if timeout is None:
+            code = getattr(_library, f"sluice_{name}")(self._pointer, *asked, _microseconds(ttl), self._at(now), held, *told)
+            return Reservation(self, hold, _told(code, its), held, until.value)
+        if now is not None:
+            raise ValueError("a timeout is of the limiter's clock: leave `now` out")
+        begun = self.now()
+        deadline = min(begun + max(round(timeout * 1_000_000), 0), LATEST_TIME)
+        number, total = c_uint64(), c_int64()
+        ended: list[Reservation | Error] = []
+        with self._lock:  # run_due() looks the number up
+            code = getattr(_library, f"sluice_wait_{name}")(self._pointer, *asked, _microseconds(ttl), deadline, self._held_callback, None,
+                                                            begun, ctypes.byref(total), *told, ctypes.byref(number))
+            if number.value != 0:
+                self._waiting[number.value] = self._ends(ended)
+        if number.value == 0:
+            return Reservation(self, hold, _told(0 if code == _TIMED_OUT else code, its), [total.value], until.value)
+        answer = self._await(number.value, ended, deadline)
+        if isinstance(answer, Error):
+            raise answer
+        return answer
+
+    def _ends(self, ended: list[Reservation | Error]) -> Callable[[Reservation | Error], None]:
+        def end(answer: Reservation | Error) -> None:
+            with self._due:
+                ended.append(answer)
+                self._due.notify_all()
+        return end
+
+    def _note_due(self) -> None:
+        """Has one of the threads that wait call run_due()."""
+        with self._due:
+            self._is_due = True
+            self._due.notify_all()
+
+    def _await(self, number: int, ended: list[Reservation | Error], deadline: int) -> Reservation | Error:
+        """The answer of that wait, which its callback appends to the list."""
+        try:
+            while True:
+                due = min(self.run_due(), deadline)
+                with self._due:
+                    if not ended and not self._is_due:
+                        self._due.wait(max(due - self.now(), 0) / 1_000_000)
+                    if ended:
+                        self._due.notify_all()  # others look when something is due next
+                        return ended[0]
+                    self._is_due = False
+        except BaseException:
+            if not self.cancel(number):
+                self.run_due()  # it has its answer
+                if ended and isinstance(ended[0], Reservation):
+                    ended[0].release()
+            raise
 
     def wait(self, charges: Iterable[tuple[Handle, str | bytes, int]], deadline: int,
              callback: Callable[[Decision | Error], object], now: int | None = None) -> Decision | int:

@@ -201,15 +201,48 @@ void read_lease(YamlNode node, const LengthNodes& nodes, limit::Limit& limit, Ya
   limit.burst = std::max(limit.window.us, longest->us);
 }
 
+// May a limit say that its units are these? Otherwise that is reported.
+bool is_sound_unit(YamlNode node, const limit::Limit& limit, YamlReader& reader) {
+  constexpr std::string_view key = "unit";
+  constexpr size_t bytes_max = 64;
+  // As the files of others have it: what a window is there.
+  static constexpr std::pair<std::string_view, std::string_view> times[] = {
+      {"second", "1s"}, {"minute", "1m"},   {"hour", "1h"},  {"day", "1d"},
+      {"week", "7d"},   {"month", "month"}, {"year", "year"}};
+  if (!reader.has_text(key, node)) return false;
+  const std::string_view text = node.text();
+  std::string_view word = text;
+  if (word.ends_with('s')) word.remove_suffix(1);
+  const auto* const time =
+      std::ranges::find(times, word, &std::pair<std::string_view, std::string_view>::first);
+  if (time != std::end(times))
+    reader.error(key, node,
+                 in_ticks(text) + " is a length of time, and `unit` says what the quota counts",
+                 "write `window: " + std::string(time->second) + "`");
+  else if (!sound_rule_name(text) || text.size() > bytes_max)
+    reader.error(key, node, in_ticks(text) + " cannot name what the quota counts",
+                 "use 1 to " + std::to_string(bytes_max) +
+                     " letters, digits, `_`, `-` or `.`, as in `tokens`");
+  else if (limit.algorithm == Algorithm::concurrency)
+    reader.error(key, node, "has no meaning for concurrency, which answers tell in places",
+                 "take it out");
+  else if (text == limit::places_unit)
+    reader.error(key, node, in_ticks(text) + " is the unit of places",
+                 "write `algorithm: concurrency` for so many at a time, or another unit");
+  else
+    return true;
+  return false;
+}
+
 }  // namespace
 
-limit::Limit read_limit(YamlNode node, YamlReader& reader, PastLimit* past) {
-  static constexpr std::array<std::string_view, 13> keys = {
+limit::Limit read_limit(YamlNode node, YamlReader& reader, OfRule* of_rule) {
+  static constexpr std::array<std::string_view, 14> keys = {
       "quota",       "window",    "burst",    "algorithm", "lease", "max_lease", "time_zone",
-      "week_starts", "month_day", "year_day", "starts_at", "over",  "overdraft"};
-  const auto known = std::span(keys).first(past != nullptr ? keys.size() : keys.size() - 2);
+      "week_starts", "month_day", "year_day", "starts_at", "over",  "overdraft", "unit"};
+  const auto known = std::span(keys).first(of_rule != nullptr ? keys.size() : keys.size() - 3);
   limit::Limit limit{.algorithm = Algorithm::token_bucket};
-  YamlNode quota, burst, algorithm, over, overdraft;
+  YamlNode quota, burst, algorithm, over, overdraft, unit;
   LengthNodes lengths;
   auto& [window, lease, max_lease, calendar] = lengths;
   for (const auto& [key, value] : reader.entries("limit", node, known)) {
@@ -226,6 +259,7 @@ limit::Limit read_limit(YamlNode node, YamlReader& reader, PastLimit* past) {
      : name == "max_lease" ? max_lease
      : name == "over"      ? over
      : name == "overdraft" ? overdraft
+     : name == "unit"      ? unit
                            : algorithm) = value;
   }
   if (!node.is_map()) return limit;  // was reported above
@@ -233,12 +267,12 @@ limit::Limit read_limit(YamlNode node, YamlReader& reader, PastLimit* past) {
     static constexpr std::array<std::string_view, 2> words = {"refuse", "count"};
     const std::string_view word = over.text();
     if (word == "count")
-      past->counts = true;
+      of_rule->counts = true;
     else if (word != "refuse")
       reader.error("over", over, in_ticks(word) + " is not a way to go on past the limit",
                    known_words(word, words));
   }
-  if (overdraft) read_overdraft(overdraft, reader, past->overdraft);
+  if (overdraft) read_overdraft(overdraft, reader, of_rule->overdraft);
 
   if (algorithm && reader.has_text("algorithm", algorithm)) {
     const std::string_view name = algorithm.text();
@@ -288,6 +322,7 @@ limit::Limit read_limit(YamlNode node, YamlReader& reader, PastLimit* past) {
   } else if (is_bucket(limit)) {
     limit.burst = limit.quota;
   }
+  if (unit && is_sound_unit(unit, limit, reader)) of_rule->unit = unit;
   return limit;
 }
 
@@ -669,12 +704,21 @@ class NativeReader {
   }
 
   void add_limit(YamlNode node, Rule& rule, limit::Overdrafts& overdrafts) {
-    PastLimit past;
-    rule.limits.push_back(read_limit(node, reader_, &past));
+    OfRule its;
+    rule.limits.push_back(read_limit(node, reader_, &its));
     // A rule with `limit` and `limits` has an error, and may have one more.
-    if (overdrafts.count < limit::slots_max) overdrafts.add(rule.limits.back(), past.overdraft);
-    if (past.counts)
+    if (overdrafts.count < limit::slots_max) overdrafts.add(rule.limits.back(), its.overdraft);
+    if (its.counts)
       rule.counts = static_cast<limit::LimitMask>(rule.counts | 1u << (rule.limits.size() - 1));
+    if (!its.unit) return;
+    if (rule.unit.empty())
+      rule.unit = its.unit.text();
+    else if (rule.unit != its.unit.text())
+      reader_.error("unit", its.unit,
+                    in_ticks(its.unit.text()) + " beside " + in_ticks(rule.unit) +
+                        ": each cost counts for all limits of the rule alike",
+                    "write one unit, or put the limit into another rule, with `then: continue` in "
+                    "this one");
   }
 
   void read_limit_list(YamlNode node, Rule& rule, limit::Overdrafts& overdrafts) {

@@ -18,15 +18,16 @@ namespace sluice::policy {
 
 // Reads one limit of a native rule from its YAML. Internal to the reader of native policy.
 
-// What becomes of a cost past the limit.
-struct PastLimit {
+// What a limit of a rule has beside itself.
+struct OfRule {
   bool counts = false;                          // `over: count`
   int64_t overdraft = limit::Overdrafts::none;  // units
+  YamlNode unit{};                              // of the units; absent: it does not say
 };
 
-// Reads `{ quota, window, burst, algorithm, over, overdraft }`. `past`: null: such a limit has
-// neither of the last two. After an error, which is reported, the limit must not be used.
-limit::Limit read_limit(YamlNode node, YamlReader& reader, PastLimit* past = nullptr);
+// Reads `{ quota, window, burst, algorithm, over, overdraft, unit }`. `of_rule`: null: such a limit
+// has none of the last three. After an error, which is reported, the limit must not be used.
+limit::Limit read_limit(YamlNode node, YamlReader& reader, OfRule* of_rule = nullptr);
 
 // Reads the top-level key `rules` of a YAML text and appends its rules, in order, to the native
 // rules of `rules`; without the key, or without a rule under it, that is an error. Other readers

@@ -243,6 +243,55 @@ TEST(ReadNative, ReadsWhatLimitsMayOwe) {
   }
 }
 
+TEST(ReadNative, ReadsWhatLimitsCount) {
+  const Read read(
+      "rules: [{ name: a, limit: { quota: 7, window: month, unit: tokens } },\n"
+      "{ name: b, limits: [{ quota: 7, window: 1m }, { quota: 70, window: 1h, unit: tokens },\n"
+      "  { quota: 2, algorithm: concurrency, lease: 9s }] },\n"
+      "{ name: c, limits: [{ quota: 7, window: 1m, unit: gb-s }, { quota: 70, window: 1h, unit: "
+      "gb-s }] },\n"
+      "{ name: d, limit: { quota: 7, window: 1m } }]");
+  ASSERT_EQ(read.said, "");
+  EXPECT_EQ(read.rule(0).unit_of(0), "tokens");
+  EXPECT_EQ(read.rule(1).unit_of(0), "tokens") << "one cost counts for all";
+  EXPECT_EQ(read.rule(1).unit_of(2), "") << "of places";
+  EXPECT_EQ(read.rule(2).unit, "gb-s");
+  EXPECT_EQ(read.rule(3).unit, "");
+  const auto says = [](const std::string& limit, const std::string& why) {
+    const Read wrong("rules: [{ limit: { " + limit + " } }]");
+    EXPECT_NE(wrong.said.find("error: rule [any]: unit: " + why), wrong.said.npos) << wrong.said;
+  };
+  for (const auto& [word, window] : {std::pair("second", "1s"),
+                                     {"minutes", "1m"},
+                                     {"hour", "1h"},
+                                     {"day", "1d"},
+                                     {"week", "7d"},
+                                     {"months", "month"},
+                                     {"year", "year"}})
+    says("quota: 7, window: 1m, unit: " + std::string(word),
+         "`" + std::string(word) +
+             "` is a length of time, and `unit` says what the quota counts; write `window: " +
+             window + "`");
+  says("quota: 7, unit: minute", "`minute` is a length of time");
+  says("quota: 7, window: 1m, unit: 'a b'",
+       "`a b` cannot name what the quota counts; use 1 to 64 letters");
+  says("quota: 7, window: 1m, unit: " + std::string(65, 'a'), "`aaa");
+  says("quota: 7, window: 1m, unit: ''", "has no value");
+  says("quota: 7, window: 1m, unit: [a]", "must be a single value");
+  says("quota: 7, algorithm: concurrency, lease: 1s, unit: streams",
+       "has no meaning for concurrency");
+  says("quota: 7, window: 1m, unit: concurrent-requests",
+       "`concurrent-requests` is the unit of places; write `algorithm: concurrency`");
+  const Read two(
+      "rules: [{ limits: [{ quota: 7, window: 1m, unit: tokens }, { quota: 70, window: 1h, unit: "
+      "bytes }] }]");
+  EXPECT_NE(
+      two.said.find("unit: `bytes` beside `tokens`: each cost counts for all limits of the rule "
+                    "alike; write one unit, or put the limit into another rule"),
+      two.said.npos)
+      << two.said;
+}
+
 TEST(ReadNative, ReadsOnStoreError) {
   const Read read(
       "rules: [{ name: a, deny: true }, { name: b, deny: true, on_store_error: error },\n"

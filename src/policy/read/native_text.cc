@@ -90,6 +90,7 @@ std::string limit_text(const Rule& rule, size_t index) {
   if (limit::has(rule.counts, index)) out += ", over: count";
   if (const auto overdraft = rule.overdraft_of(index))
     out += ", overdraft: " + std::to_string(*overdraft);
+  if (const auto unit = rule.unit_of(index); !unit.empty()) out += ", unit: " + std::string(unit);
   return out + " }";
 }
 

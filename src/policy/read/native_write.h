@@ -20,7 +20,7 @@ inline bool same_rule(const Rule& a, const Rule& b) {
   return a.name == b.name && a.comment == b.comment && a.pattern == b.pattern &&
          a.actor == b.actor && a.mode == b.mode && a.then == b.then &&
          a.on_store_error == b.on_store_error && a.limits == b.limits && a.counts == b.counts &&
-         same_overdrafts(a, b) && a.fair_by == b.fair_by && a.space == b.space;
+         same_overdrafts(a, b) && a.fair_by == b.fair_by && a.unit == b.unit && a.space == b.space;
 }
 
 }  // namespace sluice::policy

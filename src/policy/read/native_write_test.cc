@@ -76,6 +76,11 @@ class Writer {
       overdrafts.add(limit, any(0, 2) == 0 ? units() - 1 : limit::Overdrafts::none);
     if (limit::is_counted(rule.limits) && overdrafts.has_any())
       rule.overdrafts = std::make_shared<const limit::Overdrafts>(overdrafts);
+    const bool has_units = std::ranges::any_of(rule.limits, [](const limit::Limit& limit) {
+      return limit::has_counter(limit.algorithm) &&
+             limit.algorithm != limit::Algorithm::concurrency;
+    });
+    if (has_units && any(0, 2) == 0) rule.unit = "tokens-" + std::to_string(number);
     return rule;
   }
 

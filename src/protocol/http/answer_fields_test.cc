@@ -26,6 +26,29 @@ TEST(HttpAnswerFields, AreOfTheStylesInUse) {
   }
 }
 
+TEST(HttpAnswerFields, TellWhatTheQuotaCounts) {
+  World world({.rules =
+                   "- { match: { model: \"*\" }, name: tokens, actor: model, limits: [{ quota: "
+                   "10, window: 1m, unit: tokens }, { quota: 20, window: 1h }, { quota: 5, "
+                   "algorithm: concurrency, lease: 9s }] }\n"
+                   "- { match: { bare: \"*\" }, name: bare, limit: { quota: 3, window: 1m } }\n"
+                   "- { match: { one: \"*\" }, name: one, limit: { quota: 3, window: 1m, unit: "
+                   "images } }\n",
+               .http = "{ ratelimit: all }"});
+  EXPECT_EQ(
+      ask(world, post("/v1/take", R"({"entries": {"model": "m"}})")).field("ratelimit-policy"),
+      R"("tokens";q=10;w=60;qu="tokens", "tokens-2";q=20;w=3600;qu="tokens", )"
+      R"("tokens-3";q=5;qu="concurrent-requests")");
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(
+        ask(world, post("/v1/take", R"({"entries": {"one": "x"}})")).field("ratelimit-policy"),
+        R"("one";q=3;w=60;qu="images")");
+    EXPECT_EQ(
+        ask(world, post("/v1/take", R"({"entries": {"bare": "x"}})")).field("ratelimit-policy"),
+        R"("bare";q=3;w=60)");
+  }
+}
+
 TEST(HttpAnswerFields, MayBeSwitchedOff) {
   World world({.http = "{ headers: [] }"});
   const std::string all = by_ip("a", ", \"n\": 3");

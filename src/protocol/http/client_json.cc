@@ -148,6 +148,11 @@ std::string problem_of_hold(const client_request& request) {
     return "`units` must have one number for each subject";
   if (!request.holder.empty() && !makes_hold(verb))
     return "only a reserve and an acquire have a holder";
+  if (request.wait_for.count() > 0 && makes_hold(verb) && !request.several.empty())
+    return "a reserve or an acquire that waits has one subject";
+  // The connections of waits end with waits that are cancelled.
+  if (request.wait_for.count() > 0 && request.release_on_close)
+    return "places that are waited for are not released with their connection";
   if (request.release_on_close && verb != client_verb::acquire)
     return "only places that are acquired are released with their connection";
   if (!base::utf8::is_valid(request.holder)) return "the holder must be UTF-8";
@@ -317,6 +322,11 @@ client_result failed(client_errc error, std::string text) {
   return result;
 }
 
+void read_waited(const Json& object, client_result& result) {
+  result.waited = length_in(object, "waited");
+  result.delayed = result.waited && result.waited->count() > 0;
+}
+
 bool read_good(const Json& object, const calls::Expected& expected, client_result& result) {
   switch (expected.verb) {
     case client_verb::take:
@@ -324,10 +334,7 @@ bool read_good(const Json& object, const calls::Expected& expected, client_resul
     case client_verb::wait:
       if (expected.several > 0) return read_takes(object, expected.several, result);
       result.rule = text_in(object, "rule");
-      if (const auto waited = length_in(object, "waited")) {
-        result.waited = waited;
-        result.delayed = waited->count() > 0;
-      }
+      read_waited(object, result);
       return read_decision(object, result);
     case client_verb::charge:
       result.repeated = is_true_in(object, "repeated");
@@ -338,6 +345,7 @@ bool read_good(const Json& object, const calls::Expected& expected, client_resul
     case client_verb::acquire:
     case client_verb::extend:
       read_held(object, result);
+      read_waited(object, result);
       if (makes_hold(expected.verb) && expected.several > 0)
         return read_takes(object, expected.several, result);
       result.rule = text_in(object, "rule");
@@ -404,7 +412,8 @@ base::Done append_client_body(const client_request& request, std::string& out) {
     } else if (request.n && request.verb != client_verb::reset && !settles) {
       put_n(*request.n, to);
     }
-    if (request.verb == client_verb::wait && request.wait_for.count() > 0) {
+    if ((request.verb == client_verb::wait || makes_hold(request.verb)) &&
+        request.wait_for.count() > 0) {
       to.name("timeout");
       put_seconds(request.wait_for, to);
     }
@@ -438,7 +447,7 @@ client_result read_client_answer(unsigned status, std::string_view body,
   }
   const std::string detail = text_in(object, "detail");
   const std::string text = detail.empty() ? words : detail;
-  if (status == 408 && expected.verb == client_verb::wait) {
+  if (status == 408 && (expected.verb == client_verb::wait || makes_hold(expected.verb))) {
     client_result result;
     result.text = text;
     return result;

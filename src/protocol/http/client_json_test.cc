@@ -38,6 +38,38 @@ TEST(HttpClientJson, BodiesMatchTheManual) {
   EXPECT_TRUE(body_of(request).ends_with(R"("all": true})"));
 }
 
+TEST(HttpClientJson, AReserveAndAnAcquireMayWait) {
+  for (const client_verb verb : {client_verb::reserve, client_verb::acquire}) {
+    client_request request;
+    request.verb = verb;
+    request.subject.entries = {{"pool", "a"}};
+    request.wait_for = 250ms;
+    EXPECT_EQ(body_of(request), R"({"entries": {"pool": "a"}, "timeout": 0.25})");
+    const calls::Expected its{verb};
+    const client_result granted = read_client_answer(
+        200,
+        R"({"allowed": true, "limit": 1, "remaining": 0, "reset_after": 9, "retry_after": 0, )"
+        R"("id": "place-0000-0000-01", "ttl": 20, "reserved": 1, "waited": 0.125})",
+        its);
+    EXPECT_TRUE(granted.is_allowed()) << granted.text;
+    EXPECT_EQ(granted.waited, 125ms);
+    EXPECT_TRUE(granted.delayed);
+    const client_result late =
+        read_client_answer(408, R"({"type": "urn:sluice:problem:wait-timeout"})", its);
+    EXPECT_EQ(late.error, client_errc::none);
+    EXPECT_FALSE(late.allowed);
+    request.several = {request.subject};
+    EXPECT_EQ(body_of(request), "problem: a reserve or an acquire that waits has one subject");
+  }
+  client_request request;
+  request.verb = client_verb::acquire;
+  request.subject.entries = {{"pool", "a"}};
+  request.wait_for = 1s;
+  request.release_on_close = true;
+  EXPECT_EQ(body_of(request),
+            "problem: places that are waited for are not released with their connection");
+}
+
 TEST(HttpClientJson, RefusesWhatIsNotUtf8) {
   client_request request;
   request.subject.entries = {{"ip", "\xFF"}};

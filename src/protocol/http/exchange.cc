@@ -1041,7 +1041,7 @@ void Exchange::write_limits(const ConnectionContext& around, Answer& answer) con
   if (is_plain(around)) [[likely]] {
     const Told& told = told_.front();
     const limit::Limit limit = limit::shown(told.limit, now_);
-    const auto texts = around.worker.policy_members.find(name_of(told), limit);
+    const auto texts = around.worker.policy_members.find(name_of(told), unit_of(told), limit);
     return append_plain_fields({texts.policy_member, texts.quoted_name, limit, told.decision},
                                around.options.headers, answer.fields);
   }
@@ -1050,13 +1050,14 @@ void Exchange::write_limits(const ConnectionContext& around, Answer& answer) con
   for (const Told& told : told_) {
     ShownLimit& shown = shown_limits.emplace_back();
     shown.name = name_of(told);
+    shown.unit = unit_of(told);
     shown.limit = limit::shown(told.limit, now_);
     shown.decision = told.decision;
     if (around.options.partition_keys)
       shown.partition = std::string_view(told.partition.data(), told.partition.size());
     // With several limits, the next `find` could overwrite these texts.
     if (told_.size() > 1) continue;
-    const auto texts = around.worker.policy_members.find(shown.name, shown.limit);
+    const auto texts = around.worker.policy_members.find(shown.name, shown.unit, shown.limit);
     shown.policy_member = texts.policy_member;
     shown.quoted_name = texts.quoted_name;
   }
@@ -1713,7 +1714,7 @@ void Exchange::take_hold(const HoldCall& call, const Verdict& verdict, bool last
       if (!outcome_.denied) append_hold(call);
       break;
     case HoldAsk::extend:
-      take_extend(call);
+      take_extend(call, verdict.unit);
       if (!outcome_.denied) append_hold(call);
       break;
     case HoldAsk::renew:
@@ -1733,7 +1734,7 @@ void Exchange::take_hold(const HoldCall& call, const Verdict& verdict, bool last
 }
 
 // The verdict of an extend has no charges: the call has the decision.
-void Exchange::take_extend(const HoldCall& call) {
+void Exchange::take_extend(const HoldCall& call, std::string_view unit) {
   const bool allowed = call.outcome == HoldOutcome::done;
   members_.append(allowed ? "\"allowed\": true" : "\"allowed\": false");
   if (!call.has_decision) {
@@ -1741,7 +1742,7 @@ void Exchange::take_extend(const HoldCall& call) {
     append_rule({}, members_);
     return;
   }
-  report_limit(call.rule, 0, call.limit, call.decision);
+  report_limit(call.rule, unit, 0, call.limit, call.decision);
   note_shown(call.decision);
   note_outcome(allowed, call.decision);
   members_.clear();
@@ -1946,23 +1947,24 @@ void Exchange::report_limits(const Verdict& verdict, const ConnectionContext& ar
   const Subject* const subject = subject_of_verdict();
   if (verdict.charges.empty()) {
     if (verdict.limit == nullptr || !limit::has_counter(verdict.limit->algorithm)) return;
-    report_limit(rule_of(verdict), 0, *verdict.limit, *verdict.tightest);
+    const std::string_view unit = verdict.inline_limit ? std::string_view() : verdict.unit;
+    report_limit(rule_of(verdict), unit, 0, *verdict.limit, *verdict.tightest);
     note_shown(*verdict.tightest);
     return;
   }
   for (const Charge& charge : verdict.charges) {
     const auto decisions = decisions_of(verdict, charge);
-    const std::string_view rule =
-        charge.rule_name == nullptr ? std::string_view() : std::string_view(*charge.rule_name);
+    static const request::RuleWords no_words;
+    const request::RuleWords& rule = charge.rule == nullptr ? no_words : *charge.rule;
     const bool has_names = subject != nullptr && subject->is_inline && is_inline(charge) &&
                            subject->name_count == decisions.size();
     const size_t first = told_.size();
     for (size_t i = 0; i < decisions.size(); ++i) {
       if (!limit::has_counter(charge.limits[i].algorithm)) continue;
       if (has_names)
-        report_limit(limit_names_[subject->name_first + i], 0, charge.limits[i], decisions[i]);
+        report_limit(limit_names_[subject->name_first + i], {}, 0, charge.limits[i], decisions[i]);
       else
-        report_limit(rule, i, charge.limits[i], decisions[i]);
+        report_limit(rule.name, rule.unit, i, charge.limits[i], decisions[i]);
       if (&decisions[i] == verdict.tightest) note_shown(decisions[i]);
     }
     if (around.options.partition_keys) [[unlikely]]
@@ -2007,8 +2009,8 @@ void Exchange::note_shown(const Decision& decision) {
 
 // `index` is the limit's position among those of its rule. A limit that an earlier take reported
 // appears once, with the decision of the later take; but a refusal stays.
-void Exchange::report_limit(std::string_view rule, size_t index, const limit::Limit& limit,
-                            const Decision& decision) {
+void Exchange::report_limit(std::string_view rule, std::string_view unit, size_t index,
+                            const limit::Limit& limit, const Decision& decision) {
   const size_t first = names_.size();
   names_.append(rule.empty() ? std::string_view("default") : rule);
   if (index > 0) names_.append("-").append(std::to_string(index + 1));
@@ -2026,8 +2028,9 @@ void Exchange::report_limit(std::string_view rule, size_t index, const limit::Li
     return;
   }
   last_told_ = told_.size();
-  told_.push_back(
-      {static_cast<uint32_t>(first), static_cast<uint32_t>(name.size()), limit, decision});
+  told_.push_back({static_cast<uint32_t>(first), static_cast<uint32_t>(name.size()),
+                   static_cast<uint32_t>(unit.size()), limit, decision});
+  names_.append(unit);
 }
 
 // Appends each limit that the request met, for `explain` with its counter's name. A wait that was
@@ -2047,7 +2050,7 @@ void Exchange::append_limits(const Verdict& verdict, base::Buffer& out) const {
   for (const Charge& charge : verdict.charges) {
     const auto decisions = decisions_of(verdict, charge);
     const std::string_view rule =
-        charge.rule_name == nullptr ? std::string_view() : std::string_view(*charge.rule_name);
+        charge.rule == nullptr ? std::string_view() : std::string_view(charge.rule->name);
     const bool has_names = subject != nullptr && subject->is_inline && is_inline(charge) &&
                            subject->name_count == decisions.size();
     for (size_t i = 0; i < decisions.size(); ++i) {

@@ -176,6 +176,7 @@ class Exchange {
   // A limit that the answer's header fields show.
   struct Told {
     uint32_t name_first = 0, name_bytes = 0;  // in names_
+    uint32_t unit_bytes = 0;                  // behind the name
     limit::Limit limit{};
     limit::Decision decision{};
     std::array<char, 9> partition{};
@@ -244,7 +245,7 @@ class Exchange {
   bool fail_charge(const request::Verdict& verdict, const ConnectionContext& around);
   void take_hold(const request::HoldCall& call, const request::Verdict& verdict, bool last,
                  const ConnectionContext& around);
-  void take_extend(const request::HoldCall& call);
+  void take_extend(const request::HoldCall& call, std::string_view unit);
   void take_commit(const request::HoldCall& call, const request::Verdict& verdict);
   bool fail_hold(const request::HoldCall& call, const request::Verdict& verdict,
                  const ConnectionContext& around);
@@ -269,13 +270,16 @@ class Exchange {
   std::string_view name_of_inline(const Subject& subject, const request::Verdict& verdict) const;
   std::string_view name_by_limit(const Subject& subject, const request::Verdict& verdict) const;
   void report_limits(const request::Verdict& verdict, const ConnectionContext& around);
-  void report_limit(std::string_view rule, size_t index, const limit::Limit& limit,
-                    const limit::Decision& decision);
+  void report_limit(std::string_view rule, std::string_view unit, size_t index,
+                    const limit::Limit& limit, const limit::Decision& decision);
   void report_partition(const request::Charge& charge, size_t first,
                         const ConnectionContext& around);
   void note_shown(const limit::Decision& decision);
   std::string_view name_of(const Told& told) const {
     return std::string_view(names_).substr(told.name_first, told.name_bytes);
+  }
+  std::string_view unit_of(const Told& told) const {
+    return std::string_view(names_).substr(told.name_first + told.name_bytes, told.unit_bytes);
   }
 
   void write_problem(const ConnectionContext& around, Answer& answer) const;

@@ -72,11 +72,15 @@ void append_limit_parameter(std::string_view name, int64_t value, base::Buffer& 
   wire::append_sf_integer(value, out);
 }
 
-// Appends the parameters `w` and `sluice-burst`.
-void append_window(const limit::Limit& limit, base::Buffer& out) {
+// Appends the parameters `w`, `qu` and `sluice-burst`.
+void append_window(std::string_view unit, const limit::Limit& limit, base::Buffer& out) {
   if (tells_window(limit.algorithm))
     append_limit_parameter(";w=", field_seconds(limit.window), out);
-  if (limit.algorithm == Algorithm::concurrency) out.append(";qu=\"concurrent-requests\"");
+  if (limit.algorithm == Algorithm::concurrency) unit = limit::places_unit;
+  if (!unit.empty()) {
+    out.append(";qu=");
+    wire::append_sf_string(unit, out);
+  }
   if (limit.algorithm == Algorithm::token_bucket && limit.burst != limit.quota)
     append_limit_parameter(";sluice-burst=", limit.burst, out);
 }
@@ -135,7 +139,7 @@ class LimitFieldWriter {
     base::Buffer& out = out_.begin(policy_field);
     append_members(what_.limits, out, [&out](const ShownLimit& one) {
       if (one.policy_member.empty())
-        append_policy_member(one.name, one.limit, out);
+        append_policy_member(one.name, one.unit, one.limit, out);
       else
         out.append(one.policy_member);
       append_partition(one, out);
@@ -193,10 +197,11 @@ void append_member_name(std::string_view name, base::Buffer& out) {
   wire::append_sf_string(name.empty() ? std::string_view("default") : name, out);
 }
 
-void append_policy_member(std::string_view name, const limit::Limit& limit, base::Buffer& out) {
+void append_policy_member(std::string_view name, std::string_view unit, const limit::Limit& limit,
+                          base::Buffer& out) {
   append_member_name(name, out);
   append_limit_parameter(";q=", limit.quota, out);
-  append_window(limit, out);
+  append_window(unit, limit, out);
 }
 
 void append_limit_fields(const LimitFields& what, const HeaderOptions& options, FieldList& out) {

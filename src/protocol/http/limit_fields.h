@@ -8,6 +8,8 @@
 //   retry-after        Retry-After: 12, of denials (RFC 9110, 10.2.3)
 //
 //   q, w           The limit's quota; its window in whole seconds, left out if there is none.
+//   qu             What the quota counts, if the rule says it; of concurrency, whose quota is of
+//                  requests at a time, "concurrent-requests".
 //   sluice-burst   A bucket's burst, if it differs from the quota.
 //   Limit, Remaining   Those of the decision; debt is sent as 0.
 //   t              Seconds until more units are available (time_to_more); left out if never.
@@ -103,10 +105,11 @@ struct ShownLimit {
   std::string_view name{};  // of the member, with "-2" and so on if it is repeated; empty: default
   limit::Limit limit{};
   limit::Decision decision{};
-  // The text of append_policy_member for this name and limit; empty: it is made again.
+  // The text of append_policy_member; empty: it is made again.
   std::string_view policy_member{};
   std::string_view quoted_name{};  // the same for append_member_name
   std::string_view partition{};    // the bytes of `pk`; empty: `pk` is left out
+  std::string_view unit{};         // of the rule; empty: it has none
 };
 
 struct LimitFields {
@@ -118,7 +121,8 @@ struct LimitFields {
 
 // Appends the limit's member of RateLimit-Policy (ietf) without `pk`; it changes only with the
 // rule.
-void append_policy_member(std::string_view name, const limit::Limit& limit, base::Buffer& out);
+void append_policy_member(std::string_view name, std::string_view unit, const limit::Limit& limit,
+                          base::Buffer& out);
 
 // Appends the name in the form for both fields.
 void append_member_name(std::string_view name, base::Buffer& out);

@@ -94,8 +94,23 @@ ShownLimit places() {
 
 TEST(LimitFields, PlacesHaveAUnitInPlaceOfAWindow) {
   base::Buffer out;
-  append_policy_member("pool", {Algorithm::concurrency, 10, base::seconds(30), 300'000'000}, out);
+  const Limit pool{Algorithm::concurrency, 10, base::seconds(30), 300'000'000};
+  append_policy_member("pool", "", pool, out);
   EXPECT_EQ(out.view(), "\"pool\";q=10;qu=\"concurrent-requests\"");
+  out.clear();
+  append_policy_member("pool", "tokens", pool, out);
+  EXPECT_EQ(out.view(), "\"pool\";q=10;qu=\"concurrent-requests\"") << "also beside a rate";
+}
+
+TEST(LimitFields, TellWhatTheQuotaCounts) {
+  base::Buffer out;
+  append_policy_member("a", "tokens", bucket(100, minute, 200), out);
+  EXPECT_EQ(out.view(), "\"a\";q=100;w=60;qu=\"tokens\";sluice-burst=200");
+  ShownLimit one = burst();
+  one.unit = "tokens";
+  EXPECT_EQ(written(one, ietf),
+            "RateLimit-Policy: \"burst\";q=100;w=60;qu=\"tokens\"\n"
+            "RateLimit: \"burst\";r=37;t=12\n");
 }
 
 struct StyleCase {
@@ -201,7 +216,7 @@ TEST(LimitFields, NamesAreQuoted) {
 
 TEST(LimitFields, UseACachedPolicyMemberUnchanged) {
   base::Buffer text;
-  append_policy_member("tokens", empty_bucket().limit, text);
+  append_policy_member("tokens", "", empty_bucket().limit, text);
   EXPECT_EQ(text.view(), R"("tokens";q=100;w=60;sluice-burst=200)");
   ShownLimit one = empty_bucket();
   one.policy_member = text.view();
@@ -222,7 +237,7 @@ TEST(LimitFields, SecondsOfAWindowAreRoundedUp) {
   for (const auto& [us, text] : std::vector<std::pair<int64_t, std::string>>{
            {1, "1"}, {999'999, "1"}, {1'000'000, "1"}, {1'000'001, "2"}, {90'000'000, "90"}}) {
     base::Buffer out;
-    append_policy_member("a", bucket(7, {us}, 7), out);
+    append_policy_member("a", "", bucket(7, {us}, 7), out);
     EXPECT_EQ(out.view(), "\"a\";q=7;w=" + text);
   }
 }
@@ -403,7 +418,7 @@ TEST(LimitFields, RandomLimitsParseBackTheSame) {
 std::string written_plainly(const ShownLimit& one, const HeaderOptions& options) {
   base::Buffer name, member;
   append_member_name(one.name, name);
-  append_policy_member(one.name, one.limit, member);
+  append_policy_member(one.name, one.unit, one.limit, member);
   FieldList fields;
   append_plain_fields({member.view(), name.view(), one.limit, one.decision}, options, fields);
   return text_of(fields);

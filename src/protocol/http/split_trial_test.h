@@ -109,11 +109,11 @@ class MadeUp {
                                                               : base::Duration{1'234'567}});
     told.tightest = &decisions_[weight_ % decisions_.size()];
     told.limit = &limits_[weight_ % decisions_.size()];
-    told.rule = request.limits.replaces ? std::string_view("inline") : std::string_view(rule_);
+    told.rule = request.limits.replaces ? std::string_view("inline") : std::string_view(rule_.name);
     charge_.space = &space_;
     charge_.key = "k";
     charge_.limits = limits_;
-    charge_.rule_name = request.limits.replaces ? &inline_rule_ : &rule_;
+    charge_.rule = request.limits.replaces ? &inline_rule_ : &rule_;
     charge_.counted = true;
     if (!late && !message_.together) told.charges = {&charge_, 1};
     told.decisions = decisions_.data();
@@ -136,7 +136,7 @@ class MadeUp {
   std::vector<limit::Decision> decisions_;
   request::Space space_;
   request::Charge charge_;
-  const std::string rule_ = "a \"rule\"", inline_rule_ = "inline";
+  const request::RuleWords rule_{"a \"rule\"", "tokens"}, inline_rule_{"inline", ""};
 };
 
 // The settings that all trials share.

@@ -39,17 +39,18 @@ class PolicyMembers {
     std::string_view policy_member, quoted_name;  // of ShownLimit
   };
 
-  // The texts for a limit with this name. Valid until the next call.
-  Texts find(std::string_view name, const limit::Limit& limit) {
+  // The texts for a limit with this name and unit. Valid until the next call.
+  Texts find(std::string_view name, std::string_view unit, const limit::Limit& limit) {
     Kept& kept = kept_[place_of(name, limit)];
-    if (kept.limit != limit || !base::same(kept.name, name) || kept.member.empty()) [[unlikely]]
-      write(name, limit, kept);
+    if (kept.limit != limit || !base::same(kept.name, name) || kept.unit != unit ||
+        kept.member.empty()) [[unlikely]]
+      write(name, unit, limit, kept);
     return {kept.member, std::string_view(kept.member).substr(0, kept.quoted_bytes)};
   }
 
  private:
   struct Kept {
-    std::string name, member;
+    std::string name, unit, member;
     limit::Limit limit{};
     size_t quoted_bytes = 0;
   };
@@ -61,14 +62,15 @@ class PolicyMembers {
         0x9E3779B97F4A7C15u;
     return static_cast<size_t>(mixed >> 56);
   }
-  void write(std::string_view name, const limit::Limit& limit, Kept& kept) {
+  void write(std::string_view name, std::string_view unit, const limit::Limit& limit, Kept& kept) {
     kept.name = name;
+    kept.unit = unit;
     kept.limit = limit;
     scratch_.clear();
     append_member_name(name, scratch_);
     kept.quoted_bytes = scratch_.size();
     scratch_.clear();
-    append_policy_member(name, limit, scratch_);
+    append_policy_member(name, unit, limit, scratch_);
     kept.member = scratch_.view();
   }
 

@@ -301,6 +301,72 @@ for thread in threads: thread.start()
 for thread in threads: thread.join()
 assert 0 < most <= 2 and left("threads") == 2, (most, left("threads"))
 """
+PLACES_WAITED_FOR = """
+import threading, time
+from sluice_limiter import Error, Limit, Limiter, Refused
+RULES = '''rules:
+- { name: pool, match: { pool: '*' }, actor: pool, limit: { quota: 2, algorithm: concurrency, lease: 1h } }
+- { name: tokens, match: { tenant: '*' }, actor: tenant, limit: { quota: 9, window: 100d, algorithm: aligned_window } }
+'''
+limiter = Limiter(RULES, holds_max=100)
+pool = limiter.find("pool")
+left = lambda key="db": pool.peek(key).remaining
+
+# Nothing is given back: as without a timeout, when it is over.
+both = limiter.places("pool", "db", n=2, timeout=0)
+assert both.acquire().allowed and left() == 0
+for timeout in (0, 0.05):
+    try:
+        with limiter.places("pool", "db", timeout=timeout): raise AssertionError("entered")
+    except Refused as refused: print(refused)
+assert not limiter.places({"pool": "db"}, timeout=0.01).acquire().allowed and left() == 0
+
+# A release of another thread is what it waits for, and the lease begins then.
+got, entered = [], threading.Event()
+def wait():
+    with limiter.places("pool", "db", lease=600, timeout=3600) as held:
+        got.append(held.until - limiter.now())
+        entered.set()
+waiter = threading.Thread(target=wait)
+waiter.start()
+while limiter._waiting == {}: time.sleep(0.001)
+both.release()
+waiter.join(60)
+assert entered.is_set() and 500_000_000 < got[0] <= 600_000_000 and left() == 2, (got, left())
+
+# So is the end of a lease, without any call.
+short = limiter.places("pool", "db", n=2, lease=0.05)
+assert short.acquire().allowed
+assert limiter.places("pool", "db", timeout=3600).acquire().allowed and short.lost
+
+# Units of a reservation.
+r = limiter.reserve({"tenant": "acme"}, 9)
+waiter = threading.Thread(target=lambda: got.append(limiter.find("tokens").reserve("acme", 5, timeout=3600).release().returned))
+waiter.start()
+while limiter._waiting == {}: time.sleep(0.001)
+r.commit(1)
+waiter.join(60)
+assert got[1] == 5, got
+for wrong in (lambda: limiter.places("pool", "x", timeout=1).acquire(now=1), lambda: limiter.places("tokens", "x", timeout=1).acquire()):
+    try: wrong()
+    except (Error, ValueError) as error: print(error)
+
+# Many threads: each has its turn, and never more than there are.
+lock, out, most = threading.Lock(), 0, 0
+def work():
+    global out, most
+    for _ in range(40):
+        with pool.places("threads", timeout=3600):
+            with lock:
+                out += 1
+                most = max(most, out)
+            with lock: out -= 1
+threads = [threading.Thread(target=work) for _ in range(6)]
+for thread in threads: thread.start()
+for thread in threads: thread.join(120)
+assert not any(thread.is_alive() for thread in threads)
+assert 0 < most <= 2 and left("threads") == 2, (most, left("threads"))
+"""
 ZERO_BYTES = """
 from sluice_limiter import Error, Limit, Limiter
 limiter = Limiter("rules: [{ name: r, match: { ip: '*' }, actor: ip, limit: { quota: 2, window: 1m } }]")
@@ -511,6 +577,10 @@ class Library(unittest.TestCase):
                                       "no places are held: acquire() them"])
         self.assertEqual([line.split()[0].rstrip(":") for line in lines[4:]],
                          ["no_places", "unknown_rule", "no_places", "ttl", "cost", "too_many_holds"])
+
+    def test_python_waits_for_places_and_reservations(self) -> None:
+        self.assertEqual(self.python(PLACES_WAITED_FOR).splitlines(), [
+            "0 of 2 units are left", "0 of 2 units are left", "a timeout is of the limiter's clock: leave `now` out", "no_places"])
 
     def test_python_owes_no_more_than_the_overdraft(self) -> None:
         self.assertEqual(self.python(OVERDRAFT).splitlines(), [

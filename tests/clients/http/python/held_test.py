@@ -22,8 +22,9 @@ rules:
       - { quota: 100, window: 1h, algorithm: fixed_window }
       - { quota: 50, window: 2s, algorithm: fixed_window }
   - name: pool
-    match: { pool: "*" }
+    match: { pool: "*", who: "*" }
     actor: pool
+    fair_by: who
     limits:
       - { quota: 10, algorithm: concurrency, lease: 30s, max_lease: 1h }
       - { quota: 1000, window: 1h, algorithm: fixed_window }
@@ -37,6 +38,7 @@ class Held(HttpTest):
         self.addCleanup(folder.cleanup)
         config = Path(folder.name) / "sluice.yaml"
         config.write_text(CONFIG, encoding="utf-8")
+        self.config = config
         self.server = Program([BINARY, "serve", "--config", str(config)], LISTENING)
         self.addCleanup(self.server.kill)
         self.admin = int(self.server.await_line(r"^sluice: admin listening on 127\.0\.0\.1:(\d+)$")[1])
@@ -87,17 +89,28 @@ class Held(HttpTest):
         self.assertEqual(self.held("native:tokens:acme:tenant"), [0, 0])
 
     def test_of_places_those_with_an_id_are_held(self) -> None:
-        pool = {"pool": "gpu"}
+        pool = {"pool": "gpu", "who": "ann"}
         self.post("take", entries=pool, n=1)
         self.post("acquire", entries=pool, n=3, ttl=40, id="a-place-with-an-id-1")
         counter = self.counter("native:pool:gpu:pool")
         # Of the rate beside it units are taken for good.
         self.assertEqual([(limit["remaining"], limit["held"]) for limit in counter["limits"]], [(6, 3), (996, 0)])
         self.assertEqual(counter["holds"]["count"], 1)
-        asked = ask(self.admin, "POST", "/v1/explain", {"protocol": "http", "descriptor": [{"key": "pool", "value": "gpu"}]}).json()
+        asked = ask(self.admin, "POST", "/v1/explain", {
+            "protocol": "http", "descriptor": [{"key": key, "value": value} for key, value in pool.items()]}).json()
         rule = next(rule for rule in asked["rules"] if rule["rule"] == "pool")
         self.assertEqual([limit["held"] for limit in rule["decisions"]], [3, 0])
         self.assertEqual(rule["holds"]["count"], 1)
+        self.assertEqual(rule["fair_by"], "who")
+        said = self.sluice("explain", "pool=gpu", "who=ann")
+        self.assertIn("allows: 5 left of 10 at a time, concurrency, lease 30s, at most 1h (3 held)", said)
+        self.assertRegex(said, r"\n  held by 1 hold, which ends in [34]\d*s")
+        self.assertIn("\n  waiting: in turn by who\n", said)
+        of_file = [BINARY, "explain", "--policy", str(self.config), "pool=gpu", "who=ann"]
+        words, whole = (subprocess.run([*of_file, *more], capture_output=True, text=True, timeout=60, check=True).stdout
+                        for more in ([], ["--json"]))
+        self.assertIn("waiting: in turn by `who`", words)
+        self.assertEqual([rule.get("fair_by") for rule in json.loads(whole)["rules"] if rule["name"] == "pool"], ["who"])
         # A reset forgets the units, so nothing that is used is held, though the place is still known.
         self.assertEqual(ask(self.admin, "DELETE", "/v1/counters/native%3Apool%3Agpu%3Apool").status, 200)
         self.assertEqual(self.held("native:pool:gpu:pool"), [0, 0])
