@@ -36,6 +36,13 @@ class Judged(unittest.TestCase):
     def test_more_than_a_percent_of_instructions_is_missed(self) -> None:
         self.assertEqual(self.status(1010.1), 1)
 
+    def test_a_busy_machine_that_adds_to_one_of_them_is_no_miss_and_hides_none(self) -> None:
+        for true, noisy in ((1000, STATIC), (1020, Path("dynamic"))):
+            counts = {STATIC: [true] * 3, Path("dynamic"): [1000.0] * 3}
+            counts[noisy][0] += 500
+            with mock.patch.object(bench_replies, "of_a_reply", lambda build, *_: counts[build].pop(0)):
+                self.assertEqual(bench_replies.of_both(STATIC, Path("dynamic"), "http", 1, 1.0), (true, 1000))
+
     def test_more_memory_is_missed(self) -> None:
         self.assertEqual(self.status(1000, empty=10_000_001), 1)
         self.assertEqual(self.status(1000, each=56.2), 1)
