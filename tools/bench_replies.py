@@ -24,6 +24,7 @@ from bench_common import BUILD, load, serving_sluice
 REQUESTS = 8_000
 FEW, MANY = 1, 3  # how often all of them are sent: the difference leaves out the start and new counters
 DEPTHS = (1, 16)  # requests under way on the one connection
+TRIES = 3
 PROTOCOLS = ("divvy", "limitd", "droplet")
 # Spans stay in the worker's memory, which has room for all of them, as nothing is sent before the end.
 TRACES = """
@@ -66,16 +67,26 @@ def compare_traces(build: Path) -> None:
             print(f"http, {depth} at a time, {name}: {each:.0f} instructions a reply, {each - off:+.0f}", flush=True)
 
 
+def of_both(ours: Path, theirs: Path, protocol: str, depth: int, within: float) -> tuple[float, float]:
+    """The same of two builds. A busy machine adds to one more than to the other, as it has more turns of a timer to a reply, or
+    fewer requests in what is read at once: where they differ they are measured again, and the least of each counts."""
+    each, other = of_a_reply(ours, protocol, depth), of_a_reply(theirs, protocol, depth)
+    for _ in range(TRIES - 1):
+        if abs(each / other - 1) * 100 <= within:
+            break
+        each, other = min(each, of_a_reply(ours, protocol, depth)), min(other, of_a_reply(theirs, protocol, depth))
+    return each, other
+
+
 def compare(ours: Path, theirs: Path | None, protocols: Iterable[str], within: float) -> int:
     """Prints the instructions of a reply of the build `ours`, and those of `theirs` if it is there. Returns how many of ours
     are more by more than `within` percent."""
     missed = 0
     for protocol in protocols:
         for depth in DEPTHS:
-            each = of_a_reply(ours, protocol, depth)
+            each, other = of_both(ours, theirs, protocol, depth, within) if theirs else (of_a_reply(ours, protocol, depth), 0.0)
             text = f"{protocol}, {depth} at a time: {each:.0f} instructions a reply"
             if theirs:
-                other = of_a_reply(theirs, protocol, depth)
                 more = (each / other - 1) * 100
                 kept = more <= within
                 missed += not kept

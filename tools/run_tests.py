@@ -345,14 +345,23 @@ def dist() -> Tally:
 
 def ship() -> Tally:
     """All that is shipped, for both architectures: started, installed on fresh systems, and held to judges that are not ours;
-    the chart, rendered by helm, which is built first, and Compose."""
+    the chart, rendered by helm, which is built first, and Compose; the static program's answers to all that was recorded of
+    the replaced programs; and what 50 kills of the pod with a disk cost."""
     if run(["scripts/dist"], BUILD_SECONDS_MAX)[0] != 0:
         raise Failed("scripts/dist made no release")
     total = smoke(ROOT / "dist")
-    build("release", "sluice")
+    build("release", "sluice", "conformance_test")
+    replay = ["env", f"SLUICE_BINARY={ROOT}/dist/sluice-linux-amd64", "build/release/tests/conformance_test", "--gtest_filter=*OverSocket*"]
+    run_client("the recorded answers by the static program", replay, ROOT,
+               lambda status, output: count_words(status, output, GTEST_SUMMARY), total)
     with contextlib.suppress(render_chart.NoHelm):  # then the tests that need it are skipped
         render_chart.find_helm()
     python_clients(total, sorted((ROOT / "tests/ship").glob("*_test.py")), SHIP_SECONDS_MAX)
+    python = make_environment(CLIENTS / "ship/manifests-6.0.requirements.txt")
+    if run([str(python), "tests/ship/restart_cost.py"], SHIP_SECONDS_MAX)[0] == 0:
+        total.passed += 1
+    else:
+        total.failures.append("tests/ship/restart_cost.py")
     return total
 
 

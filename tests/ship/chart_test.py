@@ -7,7 +7,6 @@ import contextlib
 import http.server
 import json
 import signal
-import socket
 import subprocess
 import threading
 import time
@@ -23,7 +22,7 @@ import yaml
 from with_helm import ROOT, HelmTest, render_chart  # which lets the next be found
 
 from certificates import Authority, Pair
-from kubelet import SECONDS_MAX, TOKEN, Object, Pod, breaches, of_kind, pod_specs, read_all, run, wait_until
+from kubelet import SECONDS_MAX, TOKEN, Object, Pod, RedisServer, breaches, of_kind, pod_specs, read_all, run, wait_until
 from tools.dist import __main__ as release
 
 CHART = render_chart.CHART
@@ -301,37 +300,6 @@ class Rendered(ChartTest):
         self.assertEqual(done.returncode, 0, done.stdout)
         values = {**SETS["everything"], "admin": {"existingSecret": "sluice-admin"}}
         self.assertEqual(self.rendered(values, chart=packed), self.rendered(values))
-
-
-class RedisServer:
-    """A redis-server with a password, on a free port of loopback."""
-
-    def __init__(self, folder: Path, password: str) -> None:
-        self._folder, self._password = folder, password
-        wait_until(self._has_started, "Redis listens")
-
-    def _has_started(self) -> bool:
-        """Starts it once. False: it ended, as another process took the port."""
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
-        self._process = subprocess.Popen(
-            ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--requirepass", self._password],
-            cwd=self._folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-        wait_until(lambda: self._process.poll() is not None or self._answers(), "Redis answers")
-        return self._process.poll() is None
-
-    def _answers(self) -> bool:
-        try:
-            with socket.create_connection(("127.0.0.1", self.port), SECONDS_MAX) as connection:
-                connection.sendall(b"PING\r\n")
-                return connection.recv(64).startswith(b"-NOAUTH")
-        except OSError:
-            return False
-
-    def close(self) -> None:
-        self._process.terminate()
-        self._process.wait(SECONDS_MAX)
 
 
 class Served(ChartTest):

@@ -174,7 +174,8 @@ class SystemTest(unittest.TestCase):
 
 
 class Debian13Test(SystemTest):
-    PACKAGES = ("git", "make", "ca-certificates", "ccache")
+    # libzstd-dev: OpenSSL's own need there, for the static program.
+    PACKAGES = ("git", "make", "ca-certificates", "ccache", "libzstd-dev")
 
     def test_make_build_leaves_a_program_that_serves(self) -> None:
         with tempfile.TemporaryDirectory(prefix="sluice-ccache-") as cache:

@@ -65,10 +65,11 @@ std::unique_ptr<Process> BareRoot::start(const Words& words, const Variables& va
 }
 
 std::unique_ptr<Process> BareRoot::start_sealed(const Words& words, const Variables& variables,
-                                                const std::string& writable) const {
+                                                const std::string& writable,
+                                                const std::string& user) const {
   std::string script =
-      "mount --bind \"$0\" \"$0\" && mount -o remount,ro,bind \"$0\" && "
-      "exec chroot --userspec=65532:65532 \"$0\" \"$@\"";
+      "mount --bind \"$0\" \"$0\" && mount -o remount,ro,bind \"$0\" && exec chroot --userspec=" +
+      user + " \"$0\" \"$@\"";
   if (!writable.empty()) {
     make(writable, 0777);
     script.insert(script.find("exec "), "mount --bind \"$0" + writable + "\" \"$0" + writable +

@@ -31,9 +31,10 @@ class BareRoot {
   std::unique_ptr<Process> start(const Words& words, const Variables& variables = {},
                                  const std::string& redirections = {}) const;
   // The same where the root cannot be written, but for what lies in `writable`, "/data", a folder
-  // made here; as the user 65532. Takes root's rights.
+  // made here; as a user and group, by their numbers. Takes root's rights.
   std::unique_ptr<Process> start_sealed(const Words& words, const Variables& variables = {},
-                                        const std::string& writable = {}) const;
+                                        const std::string& writable = {},
+                                        const std::string& user = "65532:65532") const;
   Finished run(const Words& words, const Variables& variables = {}) const;
 
  private:

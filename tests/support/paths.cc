@@ -1,5 +1,7 @@
 #include "tests/support/paths.h"
 
+#include <cstdlib>
+
 namespace sluice::tests {
 
 std::string source_path(std::string_view relative) {
@@ -7,7 +9,8 @@ std::string source_path(std::string_view relative) {
 }
 
 std::string binary_path() {
-  return SLUICE_BINARY;
+  const char* const other = std::getenv("SLUICE_BINARY");
+  return other != nullptr ? other : SLUICE_BINARY;
 }
 
 }  // namespace sluice::tests

@@ -10,7 +10,8 @@ namespace sluice::tests {
 
 // The path of a file of the source tree: source_path("docs/policy.md").
 std::string source_path(std::string_view relative);
-// The path of the `sluice` binary of this build.
+// The path of the `sluice` binary of this build, or of the one that the variable SLUICE_BINARY
+// names.
 std::string binary_path();
 
 }  // namespace sluice::tests

@@ -1,11 +1,12 @@
 """What stands for a node of Kubernetes in tests: it reads manifests, holds pods to the `restricted` standard, lays volumes
-out as the kubelet does, and runs a pod's command line with the program under test."""
+out as the kubelet does, and runs a pod's command line with the program under test. And a Redis for pods."""
 
 from __future__ import annotations
 
 import base64
 import os
 import re
+import socket
 import subprocess
 import sys
 import tempfile
@@ -179,6 +180,37 @@ class Pod:
         if self.process is not None:
             self.process.kill()
         self.process = None
+
+
+class RedisServer:
+    """A redis-server with a password, on a free port of loopback."""
+
+    def __init__(self, folder: Path, password: str) -> None:
+        self._folder, self._password = folder, password
+        wait_until(self._has_started, "Redis listens")
+
+    def _has_started(self) -> bool:
+        """Starts it once. False: it ended, as another process took the port."""
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self._process = subprocess.Popen(
+            ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--requirepass", self._password],
+            cwd=self._folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        wait_until(lambda: self._process.poll() is not None or self._answers(), "Redis answers")
+        return self._process.poll() is None
+
+    def _answers(self) -> bool:
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), SECONDS_MAX) as connection:
+                connection.sendall(b"PING\r\n")
+                return connection.recv(64).startswith(b"-NOAUTH")
+        except OSError:
+            return False
+
+    def close(self) -> None:
+        self._process.terminate()
+        self._process.wait(SECONDS_MAX)
 
 
 class PodTest(LimitedTest):
