@@ -20,11 +20,6 @@ namespace {
 
 constexpr size_t holds_page_default = 100;
 
-HttpResponse none() {
-  return problem_response(501,
-                          "this server keeps no reservations: its counters are in Redis Cluster");
-}
-
 double seconds_of(base::Duration length) {
   return static_cast<double>(length.us) / 1e6;
 }
@@ -165,31 +160,31 @@ HttpResponse renew(const Admin::Call& call, HoldBook& holds, base::Time now,
 
 }  // namespace
 
-void add_holds(Admin& admin, HoldBook* holds, base::Clock& clock, live::ChangeLog& changes) {
+void add_holds(Admin& admin, HoldBook& holds, base::Clock& clock, live::ChangeLog& changes) {
   admin.add({.method = "GET",
              .path = "/v1/holds",
              .slow = true,
-             .handler = [holds, &clock](const Admin::Call& call) {
-               return holds == nullptr ? none() : list_holds(call.request, *holds, clock.now());
+             .handler = [&holds, &clock](const Admin::Call& call) {
+               return list_holds(call.request, holds, clock.now());
              }});
   admin.add({.method = "GET",
              .path = "/v1/holds/{id}",
              .slow = true,
-             .handler = [holds, &clock](const Admin::Call& call) {
-               return holds == nullptr ? none() : look(call, *holds, clock.now());
+             .handler = [&holds, &clock](const Admin::Call& call) {
+               return look(call, holds, clock.now());
              }});
   admin.add({.method = "PUT",
              .path = "/v1/holds/{id}",
              .slow = true,
              .body_bytes_max = base::bounds::admin_small_body_bytes_max,
-             .handler = [holds, &clock, &changes](const Admin::Call& call) {
-               return holds == nullptr ? none() : renew(call, *holds, clock.now(), changes);
+             .handler = [&holds, &clock, &changes](const Admin::Call& call) {
+               return renew(call, holds, clock.now(), changes);
              }});
   admin.add({.method = "DELETE",
              .path = "/v1/holds/{id}",
              .slow = true,
-             .handler = [holds, &clock, &changes](const Admin::Call& call) {
-               return holds == nullptr ? none() : release(call, *holds, clock.now(), changes);
+             .handler = [&holds, &clock, &changes](const Admin::Call& call) {
+               return release(call, holds, clock.now(), changes);
              }});
 }
 

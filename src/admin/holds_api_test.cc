@@ -18,9 +18,9 @@ namespace {
 int64_t now_us = 0;
 
 struct World {
-  explicit World(bool keeps = true) {
+  World() {
     now_us = 1'800'000'000'000'000;
-    add_holds(admin, keeps ? &holds : nullptr, clock, changes);
+    add_holds(admin, holds, clock, changes);
   }
   // Returns the reservation's id.
   std::string reserve(std::string_view key, std::string_view user, std::string_view id,
@@ -151,14 +151,6 @@ TEST(HoldsApi, ShowsOneAndSetsItsEnd) {
   now_us += 1'000'000;
   world.holds.end_due(world.clock.now());
   EXPECT_EQ(put(R"({"ttl": 9})", "user=ann").first, 404u) << "it has ended";
-}
-
-TEST(HoldsApi, SaysThatAStoreKeepsNone) {
-  World world(false);
-  EXPECT_EQ(world.ask("GET", "/v1/holds").first, 501u);
-  EXPECT_EQ(world.ask("GET", "/v1/holds/x").first, 501u);
-  EXPECT_EQ(world.ask("PUT", "/v1/holds/x", "", R"({"ttl": 9})").first, 501u);
-  EXPECT_EQ(world.ask("DELETE", "/v1/holds/x").first, 501u);
 }
 
 }  // namespace

@@ -110,7 +110,7 @@ void AdminPlane::prepare(const Options& options, const live::Live& live, live::R
                  return log_control_->put(c.request, *admin_, c.by, changes);
                }});
   admin::add_changes(*admin_, changes);
-  admin::add_holds(*admin_, holds, clock, changes);
+  if (holds != nullptr) admin::add_holds(*admin_, *holds, clock, changes);
   const bool asks =
       !options.admin_socket.empty() ||
       std::any_of(options.listeners.begin(), options.listeners.end(),
