@@ -37,6 +37,13 @@ class HoldRedis {
     return cluster_ == nullptr ? StoreWorld::options_for(*one_)
                                : ClusterWorld::options_for(*cluster_);
   }
+  // The settings of a server that uses it, in YAML.
+  std::string settings() const {
+    std::string nodes;
+    for (const Node& node : options().nodes)
+      nodes += (nodes.empty() ? "\"" : ", \"") + node.host + ":" + std::to_string(node.port) + "\"";
+    return "nodes: [" + nodes + "]" + (cluster_ == nullptr ? "" : ", cluster: true");
+  }
   // The names of all keys of that pattern.
   std::vector<std::string> keys(const std::string& pattern) const {
     std::vector<std::string> all;

@@ -278,7 +278,7 @@ TEST_P(HoldsThatWaitInEach, WithAnIdThatAnotherHasTakenAreAnsweredSo) {
 
 class Program {
  public:
-  explicit Program(const tests::RedisServer& redis)
+  explicit Program(const HoldRedis& redis)
       : config_(folder_.write("sluice.yaml", text(redis, 3))),
         process_({.arguments = {"serve", "--config", config_, "--log-level", "info"}}) {
     port_ = tests::await_listening(process_, "http");
@@ -289,7 +289,7 @@ class Program {
     process_.signal(SIGTERM);
     EXPECT_EQ(process_.wait(), 0);
   }
-  void reload(const tests::RedisServer& redis, int quota) {
+  void reload(const HoldRedis& redis, int quota) {
     folder_.write("sluice.yaml", text(redis, quota));
     process_.signal(SIGHUP);
   }
@@ -319,13 +319,13 @@ class Program {
   uint16_t port() const { return port_; }
 
  private:
-  static std::string text(const tests::RedisServer& redis, int quota) {
+  static std::string text(const HoldRedis& redis, int quota) {
     return "listen:\n"
            "  - { protocol: http, address: \"127.0.0.1:0\" }\n"
            "  - { protocol: admin, address: \"127.0.0.1:0\" }\n"
-           "store: { redis: { nodes: [\"" +
-           redis.address() +
-           "\"], deadline_ms: 20000 } }\n"
+           "store: { redis: { " +
+           redis.settings() +
+           ", deadline_ms: 20000 } }\n"
            "rules:\n"
            "  - { name: tried, match: { pool: \"*\" }, actor: pool, mode: shadow,"
            " limit: { quota: 50, algorithm: concurrency, lease: 60s } }\n"
@@ -344,8 +344,10 @@ class Program {
   uint16_t port_ = 0, admin_ = 0;
 };
 
-TEST(HoldsThatWaitOverHttp, AreServedOrExpire) {
-  const tests::RedisServer redis;
+class HoldsThatWaitOverHttp : public InEachRedis {};
+INSTANTIATE_TEST_SUITE_P(Redis, HoldsThatWaitOverHttp, testing::Bool(), redis_of);
+
+TEST_P(HoldsThatWaitOverHttp, AreServedOrExpire) {
   Program one(redis), other(redis);
   const Json held = Json::parse(one.acquire({{"n", 3}}).body);
   EXPECT_EQ(other.acquire({{"timeout", 0.1}}).status, 408);
@@ -368,8 +370,7 @@ TEST(HoldsThatWaitOverHttp, AreServedOrExpire) {
   EXPECT_EQ(Json::parse(tokens.body).at("reserved"), 50);
 }
 
-TEST(HoldsThatWaitOverHttp, TakeNothingWhenTheirClientLeaves) {
-  const tests::RedisServer redis;
+TEST_P(HoldsThatWaitOverHttp, TakeNothingWhenTheirClientLeaves) {
   Program server(redis);
   const Json held = Json::parse(server.acquire({{"n", 3}}).body);
   {
@@ -388,8 +389,7 @@ TEST(HoldsThatWaitOverHttp, TakeNothingWhenTheirClientLeaves) {
   EXPECT_EQ(server.acquire({{"n", 3}}).status, 200);
 }
 
-TEST(HoldsThatWaitOverHttp, AreServedByTheRulesOfAReload) {
-  const tests::RedisServer redis;
+TEST_P(HoldsThatWaitOverHttp, AreServedByTheRulesOfAReload) {
   Program server(redis);
   ASSERT_EQ(server.acquire({{"n", 3}}).status, 200);
   std::thread reload([&] {
@@ -404,8 +404,7 @@ TEST(HoldsThatWaitOverHttp, AreServedByTheRulesOfAReload) {
 
 // One client has many requests that wait, another one: at the server where both wait they are
 // served in turn, whoever gives the place back.
-TEST(HoldsThatWaitOverHttp, AreServedInTurnByFairByWithinEachServer) {
-  const tests::RedisServer redis;
+TEST_P(HoldsThatWaitOverHttp, AreServedInTurnByFairByWithinEachServer) {
   Program one(redis), other(redis);
   const auto ask = [](const Program& server, const char* who, double timeout) {
     const tests::HttpAnswer got = server.ask(
@@ -434,8 +433,7 @@ TEST(HoldsThatWaitOverHttp, AreServedInTurnByFairByWithinEachServer) {
 }
 
 // Each worker of two servers waits for its turn; never are more than the quota at work.
-TEST(HoldsThatWaitOverHttp, NeverAreMoreThanTheQuotaAtWork) {
-  const tests::RedisServer redis;
+TEST_P(HoldsThatWaitOverHttp, NeverAreMoreThanTheQuotaAtWork) {
   Program one(redis), other(redis);
   std::atomic<int> at_work{0}, most{0}, done{0};
   std::vector<std::thread> workers;
