@@ -360,6 +360,40 @@ TEST_F(DurableHolds, OfPlacesGoOnOverAKill) {
   EXPECT_EQ((*kept)->peek(by, "x", now_).remaining, 3);
 }
 
+// One that was waited for is kept as others are; one that waits still is gone with the program.
+TEST_F(DurableHolds, OfAWaitGoOnFromItsGrant) {
+  const auto pool = [](durable& kept) {
+    return *kept->limits("pool", {{1, 1h, algorithm::concurrency}});
+  };
+  hold granted;
+  {
+    auto kept = open();
+    ASSERT_TRUE(kept) << kept.why().message;
+    const handle by = pool(*kept);
+    const auto wait = [&] {
+      return (*kept)
+          ->wait_acquire(
+              {{&by, "x", 1}}, 10s, now_ + 1h,
+              [&](wait_id, const reservation& its) { granted = its.id; }, now_)
+          .id;
+    };
+    const hold first = (*kept)->acquire({{&by, "x", 1}}, 0s, now_).id;
+    EXPECT_TRUE(wait() != 0 && wait() != 0);
+    EXPECT_EQ((*kept)->release(first, now_).returned, 1);
+    EXPECT_EQ((*kept)->run_due(now_).called, 1u);
+    EXPECT_TRUE(granted);
+    EXPECT_TRUE(kept->commit());
+  }
+  auto kept = open();
+  ASSERT_TRUE(kept) << kept.why().message;
+  const handle by = pool(*kept);
+  EXPECT_EQ((*kept)->renew(granted, 5s, now_).until, now_ + 5s);
+  EXPECT_EQ((*kept)->stats().holds, 1u);
+  now_ += 5s;
+  EXPECT_EQ((*kept)->peek(by, "x", now_).remaining, 1);
+  EXPECT_EQ((*kept)->renew(granted, 0s, now_).now.error, errc::hold_ended);
+}
+
 // Threads reserve and settle while another one commits: what is found is what they were told.
 TEST_F(DurableHolds, ThreadsReserveWhileOthersCommit) {
   std::array<std::vector<hold>, 2> open_ones;
