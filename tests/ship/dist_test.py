@@ -29,7 +29,7 @@ BOTH = (ROOT / "build/arm64/dist/sluice").exists()
 
 
 def said(*command: str | Path, seconds: float = 120) -> str:
-    done = subprocess.run(["nice", "-n", "19", *map(str, command)], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+    done = subprocess.run(list(map(str, command)), cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, timeout=seconds, check=False)
     if done.returncode != 0:
         raise AssertionError(f"status {done.returncode} of {command}:\n{done.stdout}")
