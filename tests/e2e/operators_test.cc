@@ -471,28 +471,6 @@ TEST(DropIns, RemediesNameTheVariablesOfTheOriginal) {
   }
 }
 
-TEST(Check, WarnsOfSettingsOfReservationsThatAreNotKept) {
-  const Folder folder;
-  const std::string file =
-      folder.write("holds.yaml", "holds: { ttl: 30s }\nrules: [{ deny: true }]\n");
-  const Finished kept = run({.arguments = {"check", file}});
-  EXPECT_EQ(kept.status, 0) << kept.err;
-  EXPECT_EQ(kept.err.find("reservations"), std::string::npos) << kept.err;
-  using Environment = std::map<std::string, std::string>;
-  for (const Environment& environment : {Environment{{"SLUICE_DATA", folder.path() + "/data"}},
-                                         Environment{{"SLUICE_REDIS", "127.0.0.1:6379"}}}) {
-    const Finished quiet = run({.arguments = {"check", file}, .environment = environment});
-    EXPECT_EQ(quiet.err.find("reservations"), std::string::npos) << quiet.err;
-  }
-  const Finished warned =
-      run({.arguments = {"check", file},
-           .environment = {{"SLUICE_REDIS", "127.0.0.1:6379"}, {"SLUICE_REDIS_CLUSTER", "true"}}});
-  EXPECT_EQ(warned.status, 0) << warned.err;
-  EXPECT_NE(warned.err.find("is about reservations, which this server does not keep"),
-            std::string::npos)
-      << warned.err;
-}
-
 TEST(Check, ReadsTheVariablesThatItRecommends) {
   const Folder folder;
   const std::string always = folder.write(

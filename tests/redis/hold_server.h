@@ -37,6 +37,8 @@ class HoldRedis {
     return cluster_ == nullptr ? StoreWorld::options_for(*one_)
                                : ClusterWorld::options_for(*cluster_);
   }
+  // Servers connect to the nodes of a cluster when they need them.
+  bool is_cluster() const { return cluster_ != nullptr; }
   // The settings of a server that uses it, in YAML.
   std::string settings() const {
     std::string nodes;

@@ -283,7 +283,7 @@ class Program {
         process_({.arguments = {"serve", "--config", config_, "--log-level", "info"}}) {
     port_ = tests::await_listening(process_, "http");
     admin_ = tests::await_listening(process_, "admin");
-    process_.says(": connected");
+    if (!redis.is_cluster()) process_.says(": connected");
   }
   ~Program() {
     process_.signal(SIGTERM);
