@@ -170,6 +170,7 @@ def measure_memory(build: Path, count: int) -> bool:
 
 def measure_ends(build: Path, count: int, path: str, subject: str, what: str) -> bool:
     """Of a client on a processor of its own, with requests one after the other."""
+    cores = os.sched_getaffinity(0)
     with serving_limits(build) as server:
         os.sched_setaffinity(0, {int(LOAD_CORE)})
         client, other = Client(server), Client(server)
@@ -190,6 +191,7 @@ def measure_ends(build: Path, count: int, path: str, subject: str, what: str) ->
             other.exchange([take])
             if begun > ends - 2:
                 waits.append((begun, (time.monotonic() - begun) * 1e3))
+        os.sched_setaffinity(0, cores)
         before = [wait for begun, wait in waits if begun < ends - 0.5]
         meanwhile = [wait for begun, wait in waits if begun >= ends - 0.5]
     kept = max(meanwhile) <= WAIT_MS_MAX
