@@ -127,6 +127,8 @@ std::vector<uint16_t> HoldSlots::due(Clock::time_point now) {
     its.next = Clock::time_point::max();
     all.push_back(slot);
   }
+  if (now < turn_at_) return all;
+  turn_at_ = now + in_turn_every;
   const size_t ends = all.size();
   auto at = slots_.lower_bound(turn_);
   for (size_t i = 0; i < std::min(slots_.size(), in_turn); ++i, ++at) {

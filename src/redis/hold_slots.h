@@ -29,8 +29,9 @@ namespace sluice::redis {
 class HoldSlots {
  public:
   using Clock = std::chrono::steady_clock;
-  // How many slots are looked at in turn, in one call of `due`.
+  // How many slots are looked at in turn, and how often.
   static constexpr size_t in_turn = 100;
+  static constexpr std::chrono::milliseconds in_turn_every{200};
 
   // Stands in the keys of a slot's holds, and puts them there: `{xxxxxxxx}`.
   static std::string tag_of(uint16_t slot);
@@ -76,6 +77,7 @@ class HoldSlots {
   Counts counts_;     // of all slots, but for:
   int64_t more_ = 0;  // what was added since each was looked at
   uint16_t turn_ = 0;
+  Clock::time_point turn_at_{};  // the next one
 };
 
 }  // namespace sluice::redis

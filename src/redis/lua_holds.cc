@@ -55,9 +55,15 @@ local function read_given(name)
   local u, p, r, x, n = match(v or '', '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
   if u then return N(u), N(p), N(r), N(x), n end
 end
+-- Nothing to note: while a slot of a cluster moves to another node a key may be missing here, which
+-- is an error before anything is written.
 local function note_given(key, head, what)
   if not head then return end
   local name = given_name(key, head)
+  if not what then
+    if sub(key, head, head) == '}' then call('EXISTS', name) end
+    return
+  end
   local u, p, r, x, n = read_given(name)
   if not u then return end
   if what.units then u = u + what.units end
@@ -73,6 +79,7 @@ end
 //   ARGV   what, slot, life in ms, token of who puts it there
 //          g: tells it; c: puts it at the slot, unless it is at another; f: puts it there; x: it is
 //          nowhere, if nobody has put it anywhere since; s: the slot has holds
+//          The token 0 is of one that waits, and stays: until it is granted there is no hold.
 //   reply  the slot, and what the key has behind it; empty: it is nowhere
 const std::string_view lua_hold_at = R"lua(
 local call, what, key, at, most = redis.call, ARGV[1], KEYS[1], ARGV[2], ARGV[3]
@@ -87,7 +94,8 @@ if what == 'x' then
 end
 if what == 'f' or what == 'c' and (not slot or slot == at) then
   if slot and tonumber(life) > tonumber(most) then most = life end
-  call('SET', key, at .. ' ' .. most .. ' ' .. ARGV[4], 'PX', most)
+  if slot ~= at or token ~= '0' then token = ARGV[4] end
+  call('SET', key, at .. ' ' .. most .. ' ' .. token, 'PX', most)
   return at
 end
 if slot and call('PTTL', key) < tonumber(life) then call('PEXPIRE', key, life) end
@@ -99,11 +107,6 @@ local op, remember = A[1], N(A[3])
 local ends = KEYS[1]
 local head = sub(ends, 1, #ends - 5)
 local kept_ends, place_ends = head .. 'kept_holds', head .. 'held_places'
--- While a slot moves to another node some of its keys are not here: what is written below must be
--- found missing before anything is written.
-if sub(head, -1) == '}' then
-  for _, set in ipairs({ends, place_ends, kept_ends}) do call('ZCARD', set) end
-end
 local quiet = op == 's'
 -- A script may have 200 local names, so some have one together.
 local H = {freed = {}}
@@ -464,6 +467,10 @@ local function texts_of(numbers)
   for i, n in ipairs(numbers) do all[i] = S(n) end
   return all
 end
+local function user_ends(name)
+  local user = match(name, '^(.*):')
+  return user and user ~= '' and head .. 'holds:' .. user
+end
 local function load_record(name)
   local v = call('GET', head .. 'hold:' .. name)
   if not v then return nil end
@@ -547,6 +554,14 @@ end
 local function current(name)
   local r = load_record(name)
   if not r then return nil, '' end
+  -- While a slot of a cluster moves to another node some of its keys are not here: those that are
+  -- written are touched before anything is.
+  if sub(head, -1) == '}' then
+    call('ZCARD', r.p and place_ends or ends)
+    if r.k then call('ZCARD', kept_ends) end
+    if user_ends(name) then call('ZCARD', user_ends(name)) end
+    for _, o in ipairs(r.o or {}) do note_given(o.k, o.g) end
+  end
   local was = r.s
   if r.s == 'h' and r.e <= now then finish(r) end
   if r.s ~= 'h' and r.e <= now then
@@ -557,10 +572,6 @@ local function current(name)
   return r, was
 end
 local function save(name, r, was) saved[#saved + 1] = {name, r, was} end
-local function user_ends(name)
-  local user = match(name, '^(.*):')
-  return user and user ~= '' and head .. 'holds:' .. user
-end
 local function write_record(name, r, was)
   local key, of_user, at = head .. 'hold:' .. name, user_ends(name), S(r.e)
   local left = r.e - now

@@ -470,6 +470,10 @@ end
 if esc then return esc end
 for k = 1, #charges do
   local c = charges[k]
+  if c.old and (c.verb == 'g' or c.verb == 'a' or c.reset_first or c.carried) then note_given(KEYS[k], c.head) end
+end
+for k = 1, #charges do
+  local c = charges[k]
   if c.name == 'window' then
     local problem = W.write(c, KEYS[k], all, sparing, looks)
     if problem then return problem end
@@ -901,6 +905,11 @@ local function undo_remaining(key, v, cost, receipt, quota, window)
   if after == N(quota) then call('DEL', key)
   elseif after < N(quota) then call('INCRBY', key, cost) end
   return true
+end
+local next_at = at
+for k = 1, #KEYS do
+  note_given(KEYS[k], tonumber(sub(A[next_at], 4)))
+  next_at = next_at + 6 + 4 * tonumber(A[next_at + 4])
 end
 for k = 1, #KEYS do
   local key, kind, cost, costs, n = KEYS[k], A[at], A[at + 2], nil, tonumber(A[at + 4])

@@ -51,6 +51,7 @@ constexpr std::chrono::seconds close_for{60}, last_for{1};
 // In a cluster: how often the slots that other servers know are read, and how long the slot of a
 // caller's id is known beyond the hold and its memory: as long as a request may wait, and more.
 constexpr std::chrono::seconds learn_every{1};
+constexpr size_t claims_at_once = 50;
 constexpr base::Duration claimed_beyond = base::seconds(3'600);
 // As the script answers for an id that has no slot.
 constexpr std::string_view not_known = "u 0 0 0 0 0 0 0 0 0 0 0\n\n\n-\n";
@@ -252,7 +253,7 @@ RedisHolds::Call RedisHolds::call_of(char what, const HoldCall& call,
   const size_t of_user =
       call.user.empty() ? options_.most : std::max<size_t>(options_.most / options_.user_part, 1);
   // A script counts those of one slot.
-  const HoldSlots::Counts held = slots_.counts();
+  const HoldSlots::Counts held = in_slots_ ? slots_.counts() : HoldSlots::Counts();
   const size_t most = held.reservations + held.places >= options_.most ? 0 : options_.most;
   return {
       3,
@@ -414,6 +415,7 @@ bool RedisHolds::follow(const Wanted& wanted, Step& step, std::string& text, con
   const auto calls = [&](At what, uint16_t slot) {
     step.at = static_cast<uint32_t>(what);
     step.slot = slot;
+    step.goes_along = false;
     script = nullptr;
     return is_again({}, script, what == At::look ? wanted.look : wanted.build, slot, now, next);
   };
@@ -422,6 +424,7 @@ bool RedisHolds::follow(const Wanted& wanted, Step& step, std::string& text, con
         what == At::tell ? head_ + "hold_slots" : head_ + "hold_at:" + std::string(wanted.name);
     step.at = static_cast<uint32_t>(what);
     step.slot = slot_of(key);
+    step.goes_along = true;
     script = &at_;
     next = {1,
             {key, std::string(1, letter), std::to_string(wanted.slot.value_or(0)),
@@ -438,7 +441,7 @@ bool RedisHolds::follow(const Wanted& wanted, Step& step, std::string& text, con
       return its ? calls(At::made, *its) : asks(At::find, 'g');
     }
     if (wanted.claims_ms == 0) return goes();
-    step.token = std::hash<std::string>()(make_id());
+    step.token = wanted.waits ? 0 : std::hash<std::string>()(make_id()) | 1;
     return asks(At::claim, 'c');
   }
   if (script != &at_) {
@@ -539,6 +542,8 @@ Answer RedisHolds::send_words(uint16_t slot, std::vector<std::string_view> words
     const auto redirect = redirect_of(text_of(*answer), to->options.nodes.front().host);
     if (!redirect || redirect->node.host.empty() || times >= base::bounds::redis_redirects_max)
       return answer;
+    // What has several keys finds some of them at either node.
+    if (redirect->ask && script != nullptr && script != &at_) return answer;
     is_asking = redirect->ask;
     if (!is_asking) shared_.first.follow(*redirect);
     to = is_asking ? shared_.first.endpoint(redirect->node) : shared_.first.primary_of(slot);
@@ -847,6 +852,7 @@ bool RedisHolds::reserve(HoldCall& call, const request::HoldTerms& terms,
   if (in_slots_ && !call.id.empty()) {
     wanted.claims_ms = (terms.ttl_max.us + options_.remember.us + claimed_beyond.us) / 1000;
     wanted.look = [&](uint16_t where) { return call_of('q', call, {}, {}, where); };
+    wanted.waits = wait != nullptr;
   }
   Step step;
   if (!ask(asker, now, wanted, text, error, step)) return false;
@@ -885,7 +891,7 @@ bool RedisHolds::reserve(HoldCall& call, const request::HoldTerms& terms,
       return true;
     }
   }
-  if (said.outcome == 'r') forget_later(call, step);
+  if (said.outcome == 'r' || said.outcome == 'f') forget_later(call, step);
   count_reserve(call, said, now, *slot);
   return true;
 }
@@ -920,9 +926,9 @@ bool RedisHolds::reserve_or_wait(HoldCall& call, const request::HoldTerms& terms
   // Its answer would be that of the rules before.
   if (client.is_asking(group.ticket)) return false;
   const Asked* const parked = static_cast<const Waiting&>(*wait).asked.get();
-  const auto slot = in_slots_ ? slot_of_batch(batch, name_of(call)) : 0;
   // Its id says where it will be.
-  const bool is_moved = slot != parked->slot;
+  const bool is_moved = in_slots_ && std::ranges::any_of(batch.charges, is_counted) &&
+                        slot_of_batch(batch, name_of(call)) != parked->slot;
   if (is_moved) say_apart();
   if (is_moved || refuses_by_name(batch)) {
     if (client.cancel(group.ticket)) {
@@ -1154,13 +1160,17 @@ void RedisHolds::release_closed(bool is_last) {
     owners_.clear();
   }
   const auto began = Clock::now();
-  bool fails = false;
+  // In a cluster others may be at a node that answers.
+  const int fails_max = in_slots_ ? 4 : 1;
+  int failed = 0;
   std::erase_if(closing_, [&](const Closed& one) {
-    if (fails || (is_last && Clock::now() - began > last_for)) return false;
+    if (failed == fails_max || (is_last && Clock::now() - began > last_for)) return false;
     const HoldOutcome outcome = release(one.name, {}, one.forgets ? 'd' : 'r');
-    fails = outcome == HoldOutcome::failed;
     const auto since = Clock::now() - one.since;
-    if (fails) return since > close_for;
+    if (outcome == HoldOutcome::failed) {
+      ++failed;
+      return since > close_for;
+    }
     return outcome != HoldOutcome::unknown || !one.is_on_its_way || since > arrives_within;
   });
 }
@@ -1174,7 +1184,7 @@ void RedisHolds::forget_later(const HoldCall& call, const Step& step) {
 }
 
 void RedisHolds::forget_claims() {
-  for (;;) {
+  for (size_t i = 0; i < claims_at_once && !stopping_; ++i) {
     Claimed one;
     {
       const std::lock_guard lock(mutex_);
@@ -1188,6 +1198,7 @@ void RedisHolds::forget_claims() {
         .ask = HoldAsk::release, .user = name.substr(0, colon), .id = name.substr(colon + 1)};
     // An earlier call of the same request may have come after all.
     const Answer found = send_here(one.slot, plain_, call_of('q', call, {}, {}, one.slot));
+    if (!found) return;
     if (is_error(found) || !text_of(*found).starts_with('u')) continue;
     const std::string key = head_ + "hold_at:" + one.name;
     send_here(slot_of(key), at_, {1, {key, "x", "0", "0", std::to_string(one.token)}});
@@ -1202,9 +1213,13 @@ bool RedisHolds::learn_slots() const {
   std::vector<uint16_t> told;
   for (size_t i = 0; i < answer->elements; ++i)
     if (const auto slot = HoldSlots::slot_said(text_of(*answer->element[i]))) told.push_back(*slot);
-  for (const uint16_t slot : slots_.learn(told))
-    if (!is_error(send_words(slot_of(key), {"SADD", key, std::to_string(slot)})))
-      slots_.set_told(slot);
+  const std::vector<uint16_t> lost = slots_.learn(told);
+  std::vector<std::string> texts;
+  for (const uint16_t slot : lost) texts.push_back(std::to_string(slot));
+  std::vector<std::string_view> words{"SADD", key};
+  words.insert(words.end(), texts.begin(), texts.end());
+  if (!lost.empty() && !is_error(send_words(slot_of(key), std::move(words))))
+    for (const uint16_t slot : lost) slots_.set_told(slot);
   return true;
 }
 
@@ -1214,17 +1229,19 @@ bool RedisHolds::end_in_slots(size_t& ended) {
   for (const uint16_t slot : slots_.due(Clock::now())) {
     const auto endpoint = shared_.first.primary_of(slot);
     size_t its = 0;
+    bool is_away = away.contains(endpoint);
     if (stopping_) break;
-    if (!away.contains(endpoint) && !end_some(slot, {}, its)) away.insert(endpoint);
+    const bool is_asked = !is_away && end_some(slot, {}, its, &is_away);
+    if (is_away) away.insert(endpoint);
     ended += its;
-    if (away.contains(endpoint)) slots_.note(slot, base::seconds(1), Clock::now());
+    if (!is_asked) slots_.note(slot, base::seconds(1), Clock::now());
   }
   return away.empty();
 }
 
 // Ends some that are due, in a cluster in that slot. False: Redis cannot be asked. `ended`: how
 // many, and more than none while more are due.
-bool RedisHolds::end_some(uint16_t slot, base::Time now, size_t& ended) {
+bool RedisHolds::end_some(uint16_t slot, base::Time now, size_t& ended, bool* is_away) {
   ended = 0;
   const std::string ends = head_at(slot) + "holds";
   const auto call = [&](size_t count) {
@@ -1240,6 +1257,7 @@ bool RedisHolds::end_some(uint16_t slot, base::Time now, size_t& ended) {
     answer = send_here(slot, wide_, call(ends_at_once / 8));
   if (is_error(answer)) {
     if (answer) shared_.log_refusal("holds are not ended: " + std::string(text_of(*answer)));
+    if (is_away != nullptr) *is_away = !answer;
     return false;
   }
   std::vector<int64_t> said;

@@ -110,6 +110,7 @@ class RedisHolds final : public store::HoldBook {
     // and the answer counts if there is a hold.
     int64_t claims_ms = 0;
     Build look{};
+    bool waits = false;  // a reserve that may wait: what it claims stays
   };
   using Step = WorkerClient::TextStep;
   // Step::at. script: the last call; made: the same where the id says; look: Wanted::look; the
@@ -173,7 +174,7 @@ class RedisHolds final : public store::HoldBook {
   void forget_claims();
   bool learn_slots() const;
   bool end_in_slots(size_t& ended);
-  bool end_some(uint16_t slot, base::Time now, size_t& ended);
+  bool end_some(uint16_t slot, base::Time now, size_t& ended, bool* is_away = nullptr);
   void run();
   bool each_of(uint16_t slot, bool places, base::Time now,
                const std::function<bool(const Listed&)>& visit) const;

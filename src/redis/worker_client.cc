@@ -187,7 +187,8 @@ WorkerClient::TextAnswer WorkerClient::text_answer(Ticket ticket, base::Time now
     } else if (text.starts_with("NOSCRIPT") && !answer.by_text) {
       given.error = send_text(pending, ticket.slot, true);
       if (given.error == Error::none) return {.what = TextAnswer::What::later};
-    } else if (is_redirected(first_, text, answer.link, answer.redirects, answer.ask_link)) {
+    } else if ((pending.step.goes_along || !text.starts_with("ASK ")) &&
+               is_redirected(first_, text, answer.link, answer.redirects, answer.ask_link)) {
       if (answer.ask_link != 0) answer.link = answer.ask_link;
       given.error = send_text(pending, ticket.slot, answer.by_text);
       if (given.error == Error::none) return {.what = TextAnswer::What::later};
@@ -1579,7 +1580,6 @@ void WorkerClient::ask_waiting(Waiting& w, base::Time now) {
   if (w.hold != nullptr) {
     const Script* script = nullptr;
     const std::string call = w.hold->call(ahead_of(charges, place_of(w)), now, script);
-    say_asking(*link, asking, due);
     if (w.by_text)
       append_by_text(link->connection.out(), call, *script);
     else
@@ -1626,6 +1626,12 @@ void WorkerClient::on_waiting_answer(Link& link, const Sender& sender, Reply rep
   ScriptReply said = ScriptReply::nonsense;
   bool allowed = false;
   if (reply == Reply::error) {
+    const bool moves = text.starts_with("ASK ") || text.starts_with("TRYAGAIN");
+    if (w.hold != nullptr && moves) {
+      // Its slot is moving, and some of its keys may be at either node; nothing was done.
+      on_waiting_decided(w, ScriptReply::decided, false);
+      return;
+    }
     if (is_redirected(links_of(link), text, w.link, w.redirects, w.ask_link)) {
       if (w.ask_link != 0) w.link = w.ask_link;
     } else if (text.starts_with("NOSCRIPT") && !w.by_text) {

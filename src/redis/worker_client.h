@@ -58,9 +58,11 @@ class WorkerClient final : LinkOwner {
   std::optional<base::Time> advance(base::Time now);
   bool cancel(request::Ticket ticket);
   // Of a call about holds, what its caller knows it by. slot: in Redis Cluster, of its keys.
+  // goes_along: it has one key, so that it may be executed where its slot is just moving to.
   struct TextStep {
     uint32_t at = 0;
     uint16_t slot = 0;
+    bool goes_along = false;
     uint64_t token = 0;
   };
   // A call of a script about holds, in RESP with the script's hash. Its answer is named by the

@@ -113,23 +113,30 @@ TEST(HoldSlots, ATagIsInItsSlotAndAnIdHasItsOwn) {
 
 TEST(HoldSlots, AreLookedAtWhenAnEndIsDueAndInTurn) {
   HoldSlots slots;
-  const auto now = HoldSlots::Clock::time_point() + std::chrono::hours(1);
+  auto now = HoldSlots::Clock::time_point() + std::chrono::hours(1);
   EXPECT_TRUE(slots.due(now).empty());
   for (uint16_t slot = 0; slot < 250; ++slot) slots.note(slot, base::seconds(60), now, 1);
   EXPECT_EQ(slots.counts().reservations, 250u);
   std::map<uint16_t, int> seen;
-  for (int i = 0; i < 5; ++i)
+  for (int i = 0; i < 5; ++i) {
+    now += HoldSlots::in_turn_every;
     for (const uint16_t slot : slots.due(now)) ++seen[slot];
+    EXPECT_TRUE(slots.due(now + Milliseconds(199)).empty());
+  }
   EXPECT_EQ(seen.size(), 250u);
   for (const auto& [slot, times] : seen) EXPECT_EQ(times, 2) << slot;
   // Those that are due come at once, and each only once.
   slots.note(240, base::milliseconds(10), now);
   slots.note(7, base::milliseconds(10), now);
-  std::vector<uint16_t> due = slots.due(now + Milliseconds(10));
+  EXPECT_EQ(slots.due(now + Milliseconds(10)), (std::vector<uint16_t>{7, 240}));
+  slots.note(240, base::milliseconds(10), now);
+  slots.note(7, base::milliseconds(10), now);
+  now += HoldSlots::in_turn_every;
+  std::vector<uint16_t> due = slots.due(now);
   EXPECT_EQ(due.size(), 101u);  // 7 is in its turn
   EXPECT_EQ(std::ranges::count(due, 240), 1);
   EXPECT_EQ(std::ranges::count(due, 7), 1);
-  EXPECT_EQ(std::ranges::count(slots.due(now + Milliseconds(10)), 240), 0);
+  EXPECT_EQ(std::ranges::count(slots.due(now + HoldSlots::in_turn_every), 240), 0);
   // What was looked at replaces what was noted.
   slots.looked(3, 5, 2, base::Duration{0}, now);
   EXPECT_EQ(slots.counts().reservations, 254u);
@@ -347,6 +354,76 @@ TEST_F(HoldsInCluster, SlotsThatMoveLoseNothing) {
   stops = true;
   mover.join();
   for (size_t i = 0; i < actors; ++i) EXPECT_EQ(one.used(names[i]), expected[i]) << names[i];
+}
+
+// In whatever order the keys of a hold move, a commit in between is done as a whole or not at all.
+TEST_F(HoldsInCluster, EachOrderOfItsKeysLosesNothing) {
+  Server server(options());
+  const std::string actor = "moves";
+  const uint16_t slot = slot_of_actor(actor);
+  std::string tag;
+  append_tag(tag, actor);
+  std::array<size_t, 4> order{0, 1, 2, 3};
+  int64_t used = server.used(actor);
+  int between = 0;
+  do {
+    const HoldCall held = server.reserve({}, actor, 5);
+    ASSERT_EQ(held.outcome, HoldOutcome::done);
+    const std::string head = "sluice:" + HoldSlots::tag_of(slot);
+    const std::array keys{"sluice:" + tag + "test:" + actor,
+                          "sluice:" + tag + "given:test:" + actor, head + "hold::" + held.made_id,
+                          head + "holds"};
+    const size_t from = cluster().owner_of(slot), to = (from + 1) % cluster().size();
+    const std::string port = std::to_string(cluster().node(to).port());
+    cluster().begin_move(slot, from, to);
+    HoldCall done;
+    for (const size_t i : order) {
+      const auto moved =
+          cluster().node(from).client()({"MIGRATE", "127.0.0.1", port, keys[i], "0", "20000"});
+      ASSERT_FALSE(moved.is_error()) << moved.text;
+      if (done.outcome == HoldOutcome::done) continue;
+      done = server.settle(HoldAsk::commit, held.made_id, {2});
+      ASSERT_TRUE(done.outcome == HoldOutcome::done || done.outcome == HoldOutcome::failed);
+      between += done.outcome == HoldOutcome::done ? 1 : 0;
+    }
+    cluster().move_keys(slot, from, to);
+    cluster().end_move(slot, from, to);
+    const auto deadline = tests::soon();
+    do {
+      done = server.settle(HoldAsk::commit, held.made_id, {2});
+    } while (done.outcome == HoldOutcome::failed && steady_clock::now() < deadline);
+    ASSERT_EQ(done.outcome, HoldOutcome::done);
+    EXPECT_EQ(done.returned, 3);
+    ASSERT_EQ(server.used(actor), used += 2) << order[0] << order[1] << order[2] << order[3];
+    EXPECT_EQ(cluster().at_owner({"DEL", keys[2]}, keys[2]).number, 1);
+  } while (std::ranges::next_permutation(order).found);
+  RecordProperty("commits_between", between);
+}
+
+// A put looks beside its counter whether that has holds; where the key is missing as its slot moves
+// that is found before anything is written.
+TEST_F(HoldsInCluster, APutInASlotThatMovesIsDoneOnce) {
+  Server server(options());
+  const std::string actor = "puts";
+  const uint16_t slot = slot_of_actor(actor);
+  std::vector<limit::Decision> decisions;
+  server.world().ask({server.charge(actor, Verb::take, 10)}, decisions);
+  const size_t from = cluster().owner_of(slot), to = (from + 1) % cluster().size();
+  cluster().begin_move(slot, from, to);
+  const auto put = [&] {
+    std::vector<request::Group> groups = {{.charge_count = 1}};
+    std::vector<Charge> charges{server.charge(actor, Verb::put, 1)};
+    EXPECT_TRUE(server.world().ask(groups, charges, decisions, server.world().now()));
+    return groups[0].error;
+  };
+  const bool at_once = put() == Error::none;
+  EXPECT_EQ(server.used(actor), at_once ? 9 : 10);
+  cluster().move_keys(slot, from, to);
+  cluster().end_move(slot, from, to);
+  const auto deadline = tests::soon();
+  bool again = at_once;
+  while (!again && steady_clock::now() < deadline) again = put() == Error::none;
+  EXPECT_EQ(server.used(actor), 9);
 }
 
 // A replica takes over, with the records as with the counters.
