@@ -14,8 +14,7 @@ namespace sluice::admin {
 void add_changes(Admin& admin, const live::ChangeLog& changes);
 
 // Holds, of whichever users: GET /v1/holds lists those that are held, and of /v1/holds/ID a GET
-// shows one, a PUT sets its end, a DELETE releases it. `holds`: null: the store keeps none, and the
-// answers say so.
+// shows one, a PUT sets its end, a DELETE releases it.
 void add_holds(Admin& admin, store::HoldBook& holds, base::Clock& clock, live::ChangeLog& changes);
 
 // `/v1/overrides`: a limit for one actor or a pattern of actors of a rule, until a time

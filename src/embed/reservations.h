@@ -60,7 +60,7 @@ class reservations {
                       Pending* pending = nullptr);
   // Its group was granted then.
   void grant(Pending& its, const decision& answer, time_point at);
-  // Nobody waits for it any more. is_granted: its group was granted.
+  // Its request does not wait any more. is_granted: its group was granted.
   void drop(Pending& its, bool is_granted, time_point now);
   // Extends or renews.
   reservation change(const hold& its, request::HoldAsk ask, view<int64_t> more, duration ttl,

@@ -42,8 +42,7 @@ class HoldSlots {
   // The slot that an answer of the script lua_hold_at begins with. None: it names none.
   static std::optional<uint16_t> slot_said(std::string_view text);
 
-  // Do all servers know that the slot has holds? What is said here must have been answered by
-  // Redis.
+  // Is the slot in the set that all servers read? Set it once Redis has answered that it is.
   bool is_told(uint16_t slot) const;
   void set_told(uint16_t slot);
   // The slots that all servers know of. Returns those that this one knows and they do not, as Redis

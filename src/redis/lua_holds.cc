@@ -77,10 +77,11 @@ end
 // Where the hold of an id is, in Redis Cluster (hold_slots.h).
 //   KEYS   the key of the id; s: the set of the slots that have holds
 //   ARGV   what, slot, life in ms, token of who puts it there
-//          g: tells it; c: puts it at the slot, unless it is at another; f: puts it there; x: it is
-//          nowhere, if nobody has put it anywhere since; s: the slot has holds
-//          The token 0 is of one that waits, and stays: until it is granted there is no hold.
-//   reply  the slot, and what the key has behind it; empty: it is nowhere
+//          g: tells the slot of the id; c: stores the slot, unless the key has another one; f:
+//          stores it in any case; x: deletes the key, if its token is still this one; s: adds the
+//          slot to the set. The token 0 belongs to a reserve that waits, whose record is written
+//          only at the grant: c does not replace it
+//   reply  the slot; empty: the key does not exist, or was deleted
 const std::string_view lua_hold_at = R"lua(
 local call, what, key, at, most = redis.call, ARGV[1], KEYS[1], ARGV[2], ARGV[3]
 if what == 's' then

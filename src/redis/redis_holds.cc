@@ -489,7 +489,7 @@ bool RedisHolds::ask(const Asker& asker, base::Time now, const Wanted& wanted, s
   return error != Error::none;
 }
 
-// Under line_mutex_. `endpoint`: in a cluster. Null: there is no connection.
+// Under line_mutex_. `endpoint`: of the node, in a cluster. Null: it cannot be reached.
 BlockingConnection* RedisHolds::line_to(const std::shared_ptr<Endpoint>& endpoint) const {
   if (in_slots_ && endpoint == nullptr) {
     shared_.first.want_look();
@@ -1206,10 +1206,10 @@ void RedisHolds::forget_claims() {
 }
 
 // Learns which slots have holds, and tells what Redis has lost of them.
-bool RedisHolds::learn_slots() const {
+void RedisHolds::learn_slots() const {
   const std::string key = head_ + "hold_slots";
   const Answer answer = send_words(slot_of(key), {"SMEMBERS", key});
-  if (is_error(answer) || answer->type != REDIS_REPLY_ARRAY) return false;
+  if (is_error(answer) || answer->type != REDIS_REPLY_ARRAY) return;
   std::vector<uint16_t> told;
   for (size_t i = 0; i < answer->elements; ++i)
     if (const auto slot = HoldSlots::slot_said(text_of(*answer->element[i]))) told.push_back(*slot);
@@ -1220,7 +1220,6 @@ bool RedisHolds::learn_slots() const {
   words.insert(words.end(), texts.begin(), texts.end());
   if (!lost.empty() && !is_error(send_words(slot_of(key), std::move(words))))
     for (const uint16_t slot : lost) slots_.set_told(slot);
-  return true;
 }
 
 // Looks at the slots whose turn it is. False: some of them cannot be asked.

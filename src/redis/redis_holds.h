@@ -172,7 +172,7 @@ class RedisHolds final : public store::HoldBook {
   void release_closed(bool is_last);
   void forget_later(const request::HoldCall& call, const Step& step);
   void forget_claims();
-  bool learn_slots() const;
+  void learn_slots() const;
   bool end_in_slots(size_t& ended);
   bool end_some(uint16_t slot, base::Time now, size_t& ended, bool* is_away = nullptr);
   void run();

@@ -403,7 +403,7 @@ TEST_P(HoldsThatWaitOverHttp, AreServedByTheRulesOfAReload) {
 }
 
 // One client has many requests that wait, another one: at the server where both wait they are
-// served in turn, whoever gives the place back.
+// served in turn, also where the other server gives the place back.
 TEST_P(HoldsThatWaitOverHttp, AreServedInTurnByFairByWithinEachServer) {
   Program one(redis), other(redis);
   const auto ask = [](const Program& server, const char* who, double timeout) {
