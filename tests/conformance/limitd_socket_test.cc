@@ -174,12 +174,16 @@ class Replay {
     if (s.contains("action")) {
       if (s.at("action") == "restart") return restart();
       const std::filesystem::path path = server_.in_place(s.at("path"));
+      awaited_change_ = "change " + std::to_string(changes() + 1) + ": ";
       server_.folder().write(path.filename().string(), s.at("text").get<std::string>());
       return;
     }
     const Milliseconds pause(s.value("sleep_ms", 0));
     const auto slept = steady_clock::now();
     std::this_thread::sleep_for(pause);
+    if (!awaited_change_.empty() && !server_.process().says(awaited_change_))
+      return void(result_.wrong = "the written file was not read");
+    awaited_change_.clear();
     paused_ += pause;
     if (steady_clock::now() - slept > pause + Milliseconds(100)) result_.in_time = false;
     LimitdClient& c = client(s.value("conn", "a"));
@@ -218,6 +222,14 @@ class Replay {
       result_.wrong = "other bytes: " + testing::PrintToString(reply->frame);
   }
 
+  // Policies that were read again, taken or refused, since the server started.
+  size_t changes() const {
+    const std::string log = server_.process().err();
+    size_t n = 0;
+    while (log.find(" info change " + std::to_string(n + 1) + ": ") != std::string::npos) ++n;
+    return n;
+  }
+
   void restart() {
     const auto began = steady_clock::now();
     clients_.clear();
@@ -249,7 +261,8 @@ class Replay {
   const json& case_;
   std::map<std::string, LimitdClient> clients_;
   std::map<std::string, steady_clock::time_point> sent_at_;
-  Milliseconds paused_{0};  // the sum of the recorded pauses so far
+  std::string awaited_change_;  // in the log once the file that was written last has been read
+  Milliseconds paused_{0};      // the sum of the recorded pauses so far
   Result result_;
 };
 
